@@ -11,9 +11,8 @@ Guarantee   (epsilon, delta) of everything composed, an upper bound. The rule is
 
 Paper       [DR14] sums; `pld` for the rest. `prv` gives an independent bracket.
 Symbols     epsilon in nats.
-Not covered a tighter price for many pure events at delta > 0: their sum is exact at delta = 0,
-            and with a delta to spend it is an upper bound, which `pure sum` says. The first
-            part with delta > 0 is composed with all others more tightly and may lower a total.
+Not covered a tighter price for many pure events at delta > 0: their sum is exact at delta = 0, and with a delta to spend it is an upper
+            bound, which `pure sum` says. The first part with delta > 0 is composed with all others more tightly and may lower a total.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dpicl.accounting.events import leaves
-from dpicl.accounting.guarantee import Event, Guarantee, Neighbours
+from dpicl.accounting.guarantee import Event, Guarantee, Neighbours, relation_of
 from dpicl.accounting.pure import pure_epsilon
 from dpicl.errors import PrivacyError
 
@@ -45,10 +44,7 @@ class Cost:
 
 def compose(guarantees: Iterable[Guarantee], *, delta: float) -> Cost:
     """The cost of all together; `delta` is spent only if a part needs it.
-
-    Raises:
-        PrivacyError: units or relations differ, an event is unknown, or a guarantee states
-            less than its event costs.
+    Raises PrivacyError: units or relations differ, an event is unknown, or a guarantee states less than its event costs.
     """
     counts = Counter(guarantees)
     for guarantee in counts:
@@ -58,13 +54,9 @@ def compose(guarantees: Iterable[Guarantee], *, delta: float) -> Cost:
 
 def compose_checked(counts: Mapping[Guarantee, int], *, delta: float) -> Cost:
     """`compose` for guarantees that were checked before, with how often each occurs."""
-    relations = {(guarantee.neighbours, guarantee.unit) for guarantee in counts}
-    if len(relations) > 1:
-        stated = ", ".join(sorted(f"{neighbours} of one {unit}" for neighbours, unit in relations))
-        raise PrivacyError(f"guarantees compose only under one unit and one relation, got {stated}")
-    if all(guarantee.delta == 0 for guarantee in counts):
+    neighbours = relation_of(counts)[0] if counts else None
+    if neighbours is None or all(guarantee.delta == 0 for guarantee in counts):
         return pure_sum((guarantee.epsilon, count) for guarantee, count in counts.items())
-    ((neighbours, _),) = relations
     events: Counter[Event] = Counter()
     for guarantee, count in counts.items():
         events.update(leaves(guarantee.event, count))
@@ -83,9 +75,7 @@ def pure_sum(parts: Iterable[tuple[float, int]]) -> Cost:
 
 def price(event: Event, *, neighbours: Neighbours, unit: str, delta: float = 0.0) -> Guarantee:
     """The guarantee of an event: pure if it has one, else at `delta`.
-
-    Raises:
-        PrivacyError: the event is unknown, not priced under this relation, or needs a delta.
+    Raises PrivacyError: the event is unknown, not priced under this relation, or needs a delta.
     """
     epsilon = pure_epsilon(event, neighbours)
     if epsilon is not None:
@@ -100,9 +90,7 @@ def price(event: Event, *, neighbours: Neighbours, unit: str, delta: float = 0.0
 
 def check(guarantee: Guarantee) -> None:
     """Compare a statement with what its event costs at the same delta.
-
-    Raises:
-        PrivacyError: the event is unknown, or costs more than stated.
+    Raises PrivacyError: the event is unknown, or costs more than stated.
     """
     least = price(guarantee.event, neighbours=guarantee.neighbours, unit=guarantee.unit, delta=guarantee.delta)
     slack = _SLACK if least.delta else _ROUNDING

@@ -27,7 +27,7 @@ from fractions import Fraction
 from functools import cache, partial
 
 from dpicl.accounting.accountant import price
-from dpicl.accounting.events import gaussian, leaves, poisson_sampled, repeated
+from dpicl.accounting.events import gaussian, leaves, poisson_sampled, pure, repeated
 from dpicl.accounting.guarantee import Event, Neighbours
 from dpicl.errors import ParameterError, PrivacyError
 
@@ -59,10 +59,8 @@ def calibrate(event_at: Callable[[float], Event], *, epsilon: float, delta: floa
 
     `event_at` gives the event of a multiplier; its cost must fall as the multiplier grows.
     The result has 24 significant bits, so that `Fraction(result)` is short and exact.
-
-    Raises:
-        ParameterError: epsilon is not finite and positive, or delta outside (0, 1).
-        PrivacyError: no multiplier from 1/64 to 2^20 costs this much, or the event cannot be priced.
+    Raises ParameterError: epsilon is not finite and positive, or delta outside (0, 1); PrivacyError: no multiplier from 1/64 to 2^20 costs
+    this much, or the event cannot be priced.
     """
     if not 0 < epsilon < math.inf:
         raise ParameterError("epsilon", epsilon, "a finite number > 0")
@@ -70,13 +68,13 @@ def calibrate(event_at: Callable[[float], Event], *, epsilon: float, delta: floa
         raise ParameterError("delta", delta, "a number in (0, 1)")
     search = _Search(event_at, epsilon, delta, neighbours)
     place, slope = search.rough()
-    for excess in (search.fine, search.priced, search.priced):
-        place -= max(-_FARTHEST, min(_FARTHEST, excess(place) / slope))
-        if search.fits(place):
+    for excess in (partial(search.on_grid, _FINE * epsilon, epsilon), search.priced, search.priced, None):
+        if excess is None:
+            place = search.root(search.priced, place, _STEP, _TIGHT)
+        else:
+            place -= max(-_FARTHEST, min(_FARTHEST, excess(place) / slope))
+        if LEAST_SHARE * epsilon <= search.price(place) <= epsilon:
             return _noise(place)
-    place = search.root(search.priced, place, _STEP, _TIGHT)
-    if search.fits(place):
-        return _noise(place)
     raise PrivacyError(f"no noise was found that costs between {LEAST_SHARE:g} and 1 times epsilon={epsilon:g} at delta={delta:g}")
 
 
@@ -84,42 +82,32 @@ def calibrate_pure(epsilon: float, sampling_rate: Fraction | float, count: int) 
     """What each of `count` steps on Poisson samples may cost, if all together may cost `epsilon` at delta = 0; equation (2).
 
     Under add-or-remove-one. Rounded down to 24 significant bits: `Fraction(result)` is below the root.
-
-    Raises:
-        ParameterError: epsilon is outside (0, 500], the rate outside (0, 1], or the count below 1.
+    Raises ParameterError: epsilon is outside (0, 500], the rate outside (0, 1], or the count below 1.
     """
     if not 0 < epsilon <= MOST_PURE_EPSILON:
         raise ParameterError("epsilon", epsilon, f"a number in (0, {MOST_PURE_EPSILON:g}]")
-    _check_steps(sampling_rate, count)
+    repeated(poisson_sampled(sampling_rate, pure(epsilon)), count)  # refuses parameters out of range
     root = math.log1p(math.expm1(epsilon / count) / float(sampling_rate))
     return float(rational_below(root * (1 - _ROUNDING)))
 
 
 def subsampled_gaussian(sigma: float, sampling_rate: Fraction | float, count: int) -> Event:
     """`count` times Gaussian noise of multiplier `sigma`, each on a Poisson sample of its own; at rate 1 on all rows.
-
-    Raises:
-        ParameterError: sigma is not finite and positive, the rate outside (0, 1], or the count below 1.
+    Raises ParameterError: sigma is not finite and positive, the rate outside (0, 1], or the count below 1.
     """
-    _check_steps(sampling_rate, count)
     once = gaussian(sigma=sigma)
     return repeated(once if sampling_rate == 1 else poisson_sampled(sampling_rate, once), count)
 
 
 def rational_above(value: float) -> Fraction:
     """The next fraction of 24 significant bits: for noise, which may only grow. `value` is positive."""
-    step = _last_place(value)
-    return math.ceil(Fraction(value) / step) * step
+    return -rational_below(-value)
 
 
 def rational_below(value: float) -> Fraction:
     """The last fraction of 24 significant bits: for an epsilon, which may only shrink. `value` is positive."""
-    step = _last_place(value)
+    step = Fraction(2) ** (math.frexp(value)[1] - _BITS)
     return math.floor(Fraction(value) / step) * step
-
-
-def _last_place(value: float) -> Fraction:
-    return Fraction(2) ** (math.frexp(value)[1] - _BITS)
 
 
 def _noise(place: float) -> float:
@@ -148,10 +136,6 @@ class _Search:
             place = self.root(excess, place, _LONG_STEP, _LOOSE)
         return place, min(_FLATTEST, (excess(place + _STEP) - excess(place)) / _STEP)
 
-    def fine(self, place: float) -> float:
-        """The excess on a fine grid."""
-        return self.on_grid(_FINE * self.epsilon, self.epsilon, place)
-
     def on_grid(self, interval: float, target: float, place: float) -> float:
         """The excess over a target on one grid, an upper bound."""
         from dpicl.accounting.pld import epsilon_on_one_grid
@@ -160,20 +144,15 @@ class _Search:
 
     def priced(self, place: float) -> float:
         """The excess by the accountant's price."""
-        return _log_ratio(self._price(place), self.epsilon)
+        return _log_ratio(self.price(place), self.epsilon)
 
-    def fits(self, place: float) -> bool:
-        """Whether the price of the noise at this place is close enough below the target."""
-        return LEAST_SHARE * self.epsilon <= self._price(place) <= self.epsilon
-
-    def _price(self, place: float) -> float:
+    def price(self, place: float) -> float:
+        """What the noise at this place costs, by the accountant."""
         return price(self.event_at(_noise(place)), neighbours=self.neighbours, unit="row", delta=self.delta).epsilon
 
     def root(self, excess: Callable[[float], float], place: float, step: float, tolerance: float) -> float:
         """Steps away from a place, longer and longer, until the excess has changed its sign, then Brent's method.
-
-        Raises:
-            PrivacyError: it changes its sign nowhere.
+        Raises PrivacyError: it changes its sign nowhere.
         """
         from scipy.optimize import brentq
 
@@ -193,10 +172,3 @@ class _Search:
 def _log_ratio(cost: float, target: float) -> float:
     ratio = cost / (_AIM * target)
     return max(-_STEEPEST, min(_STEEPEST, math.log(ratio))) if ratio > 0 else -_STEEPEST
-
-
-def _check_steps(sampling_rate: Fraction | float, count: int) -> None:
-    if not 0 < sampling_rate <= 1:
-        raise ParameterError("sampling_rate", sampling_rate, "a number in (0, 1]")
-    if not (isinstance(count, int) and count >= 1):
-        raise ParameterError("count", count, "an integer >= 1")

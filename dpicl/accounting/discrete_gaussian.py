@@ -2,9 +2,8 @@
 
 Trust       none: pure bookkeeping over public parameters.
 Unit        as the guarantee that carries the event.
-Neighbours  the event states the relation that its sensitivity is for. One stated for
-            add-or-remove-one is priced under replace-one too, at twice the sensitivity;
-            the reverse is refused.
+Neighbours  the event states the relation that its sensitivity is for. One stated for add-or-remove-one is priced under replace-one too, at
+            twice the sensitivity; the reverse is refused.
 Guarantee   an upper bound, for adaptive composition too. Never "as the continuous one":
 
     (1)  variance <= 10,000 and D <= 16, no sampling: the loss distribution is that of the
@@ -35,7 +34,7 @@ import math
 from collections.abc import Iterator
 from fractions import Fraction
 
-from dpicl.accounting.events import gaussian, number
+from dpicl.accounting.events import number, rational
 from dpicl.accounting.guarantee import Event, Neighbours
 from dpicl.errors import ParameterError, PrivacyError
 
@@ -49,9 +48,7 @@ _OWN_VARIANCE, _OWN_SQUARES = 10_000, 16
 
 def discrete_gaussian(*, variance: Fraction, squared_sensitivity: int, neighbours: Neighbours) -> Event:
     """Independent discrete Gaussian noise on whole sums that one row moves by an l2 norm of at most sqrt(squared_sensitivity).
-
-    Raises:
-        ParameterError: the variance is below 1/16, or the sensitivity is no whole number >= 1.
+    Raises ParameterError: the variance is below 1/16, or the sensitivity is no whole number >= 1.
     """
     if not variance >= SMALLEST_VARIANCE:
         raise ParameterError("variance", variance, f"a rational >= {SMALLEST_VARIANCE}")
@@ -63,26 +60,13 @@ def discrete_gaussian(*, variance: Fraction, squared_sensitivity: int, neighbour
 
 
 def variance_of(event: Event) -> Fraction:
-    """The variance parameter of a `discrete-gaussian` event.
-
-    Raises:
-        PrivacyError: it states none that is priced.
-    """
-    text = dict(event.parameters).get("variance")
-    try:
-        variance = Fraction(str(text))
-    except (ValueError, ZeroDivisionError):
-        variance = Fraction(0)
-    if variance < SMALLEST_VARIANCE:
-        raise PrivacyError(f"event {event.kind!r} states variance={text}; expected a rational >= {SMALLEST_VARIANCE}")
-    return variance
+    """The variance parameter of a `discrete-gaussian` event, which must be priced."""
+    return rational(event, "variance", f"a rational >= {SMALLEST_VARIANCE}", least=SMALLEST_VARIANCE)
 
 
 def squared_sensitivity_of(event: Event, neighbours: Neighbours) -> int:
     """D under the given relation.
-
-    Raises:
-        PrivacyError: D is stated for replace-one and requested for add-or-remove-one, or is no whole number >= 1.
+    Raises PrivacyError: D is stated for replace-one and requested for add-or-remove-one, or is no whole number >= 1.
     """
     squares = number(event, "squared_sensitivity")
     if squares < 1 or squares != int(squares):
@@ -100,14 +84,17 @@ def has_own_price(event: Event, neighbours: Neighbours) -> bool:
     return variance_of(event) <= _OWN_VARIANCE and squared_sensitivity_of(event, neighbours) <= _OWN_SQUARES
 
 
-def as_gaussian(event: Event, neighbours: Neighbours) -> Event:
-    """The continuous Gaussian of rule (2).
+def noise_ratio(event: Event, neighbours: Neighbours) -> float:
+    """Sensitivity over noise of a `gaussian` event, or of the continuous Gaussian of rule (2).
 
-    Its sensitivity is for add-or-remove-one, as always; under replace-one `pld` doubles it again.
-
-    Raises:
-        PrivacyError: the variance is not above 4.
+    The sensitivity is for add-or-remove-one, as always; under replace-one `pld` and `renyi` double it.
+    Raises PrivacyError: there is no noise, or the variance is not above 4.
     """
+    if event.kind != KIND:
+        sigma = number(event, "sigma")
+        if sigma == 0:
+            raise PrivacyError("event 'gaussian' states sigma=0; expected a number > 0")
+        return number(event, "sensitivity") / sigma
     variance, squares = variance_of(event), squared_sensitivity_of(event, neighbours)
     if variance <= _SMOOTHED:
         raise PrivacyError(
@@ -115,8 +102,7 @@ def as_gaussian(event: Event, neighbours: Neighbours) -> Event:
             f"expected a variance above {_SMOOTHED}: multiply the sums by a whole number and the variance by its square"
         )
     halved = 2 if neighbours is Neighbours.REPLACE_ONE else 1
-    sigma = math.nextafter(math.sqrt(variance - _SMOOTHED), 0)
-    return gaussian(sigma=sigma, sensitivity=math.nextafter(math.sqrt(squares), math.inf) / halved)
+    return math.nextafter(math.sqrt(squares), math.inf) / halved / math.nextafter(math.sqrt(variance - _SMOOTHED), 0)
 
 
 def sums_of_squares(total: int, largest: int | None = None) -> Iterator[tuple[int, ...]]:

@@ -6,9 +6,8 @@ Neighbours  stated by the guarantee that carries the event. The sensitivity of a
             always what one added or removed row moves (l2); replacing a row moves twice that.
 Guarantee   none by itself: `pure`, `pld` and `accountant` price events.
 
-Mechanisms name their own pure events (`discrete-laplace`, `noisy-mean`, ...); the kinds
-below are the ones that accounting itself understands. A new pure kind is added to
-`pure.LEAVES`; until then the accountant refuses it.
+Mechanisms name their own pure events (`discrete-laplace`, `noisy-mean`, ...); the kinds below are the ones that accounting itself
+understands. A new pure kind is added to `pure.LEAVES`; until then the accountant refuses it.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ def poisson_sampled(rate: Fraction | float, event: Event) -> Event:
 
 def repeated(event: Event, count: int) -> Event:
     """The same event `count` times on the same rows."""
-    if count < 1:
+    if not (isinstance(count, int) and count >= 1):
         raise ParameterError("count", count, "an integer >= 1")
     return Event("repeated", (("count", count),), (event,))
 
@@ -84,43 +83,30 @@ def leaves(event: Event, count: int = 1) -> Counter[Event]:
 
 
 def number(event: Event, name: str) -> float:
-    """A parameter that must be there as a number.
-
-    Raises:
-        PrivacyError: it is not, or it is negative or NaN.
-    """
+    """A parameter that must be there as a number. Raises PrivacyError: it is not, or it is negative or NaN."""
     value = dict(event.parameters).get(name)
     if not (isinstance(value, int | float) and value >= 0):
         raise PrivacyError(f"event {event.kind!r} states {name}={value}; expected a number >= 0")
     return value
 
 
-def gaussian_ratio(event: Event) -> float:
-    """Sensitivity over noise of a `gaussian` event.
-
-    Raises:
-        PrivacyError: it states no such numbers, or no noise.
+def rational(event: Event, name: str, expected: str, *, least: Fraction = Fraction(0), most: Fraction | None = None) -> Fraction:
+    """A positive parameter that must be there as an exact number between these bounds; `expected` says so in words.
+    Raises PrivacyError: it is not.
     """
-    sigma = number(event, "sigma")
-    if sigma == 0:
-        raise PrivacyError("event 'gaussian' states sigma=0; expected a number > 0")
-    return number(event, "sensitivity") / sigma
+    text = dict(event.parameters).get(name)
+    try:
+        value = Fraction(str(text))
+    except (ValueError, ZeroDivisionError):
+        value = Fraction(0)
+    if not value > 0 or value < least or (most is not None and value > most):
+        raise PrivacyError(f"event {event.kind!r} states {name}={text}; expected {expected}")
+    return value
 
 
 def sampling_rate(event: Event) -> Fraction:
-    """The rate of a `poisson-sampled` event.
-
-    Raises:
-        PrivacyError: it states none in (0, 1].
-    """
-    text = dict(event.parameters).get("sampling_rate")
-    try:
-        rate = Fraction(str(text))
-    except ValueError:
-        rate = Fraction(0)
-    if not 0 < rate <= 1:
-        raise PrivacyError(f"event {event.kind!r} states sampling_rate={text}; expected a number in (0, 1]")
-    return rate
+    """The rate of a `poisson-sampled` event, which must be in (0, 1]."""
+    return rational(event, "sampling_rate", "a number in (0, 1]", most=Fraction(1))
 
 
 def event_as_json(event: Event) -> dict[str, Any]:

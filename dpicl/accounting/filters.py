@@ -86,11 +86,6 @@ class Alike:
         parts = sorted((repeated(leaf, count // times) for leaf, count in counts.items()), key=repr)
         return Alike(sequential(parts), times)
 
-    def and_of(self, event: Event) -> Alike | None:
-        """With one entry more; None if that is a multiple of something else."""
-        other = Alike.of(event)
-        return Alike(self.event, self.times + other.times) if other.event == self.event else None
-
 
 @dataclass(frozen=True)
 class Spent:
@@ -118,11 +113,7 @@ class Spent:
         return Spent(0, Fraction(0), Fraction(0), (0.0,) * len(ORDERS), None, None)
 
     def plus(self, guarantee: Guarantee) -> Spent:
-        """With one entry more.
-
-        Raises:
-            PrivacyError: another unit or relation, an unknown event, or one without a curve.
-        """
+        """With one entry more. Raises PrivacyError: another unit or relation, an unknown event, or one without a curve."""
         relation = (guarantee.neighbours, guarantee.unit)
         if self.relation not in (None, relation):
             raise PrivacyError(f"an account protects one relation and one unit, {self.relation}; got a guarantee for {relation}")
@@ -130,21 +121,24 @@ class Spent:
         if is_pure:
             check(guarantee)
         curve = curve_of(guarantee.event, guarantee.neighbours)
-        sums = [spent + _rounded_up(one) for spent, one in zip(self.renyi, curve.renyi, strict=True)]
+        raised = [one * (1 + _QUANTUM) for one in curve.renyi]  # a margin for the sums of a few floats that led here
+        bounds = [math.ceil(one / _QUANTUM) * _QUANTUM if one < _MOST else math.inf for one in raised]
+        sums = [spent + one for spent, one in zip(self.renyi, bounds, strict=True)]
+        alike = Alike.of(guarantee.event) if self.sole or not self.count else None
+        if alike and self.sole:
+            alike = Alike(alike.event, self.sole.times + alike.times) if alike.event == self.sole.event else None
         return Spent(
             self.count + 1,
             self.epsilon + Fraction(guarantee.epsilon) if self.epsilon is not None and is_pure else None,
             self.delta + curve.delta,
             tuple(bound if bound <= _MOST else math.inf for bound in sums),
-            self.sole.and_of(guarantee.event) if self.sole else None if self.count else Alike.of(guarantee.event),
+            alike,
             relation,
         )
 
     def cost(self, delta: float) -> Cost:
         """An epsilon that fits as long as it is at most the cap; equations (1) to (4).
-
-        Raises:
-            PrivacyError: delta is outside [0, 1), or the one event of all entries has no price.
+        Raises PrivacyError: delta is outside [0, 1), or the one event of all entries has no price.
         """
         if not 0 <= delta < 1:
             raise PrivacyError(f"a filter needs a delta in [0, 1), got delta={delta}")
@@ -164,18 +158,14 @@ class Spent:
             "count": self.count,
             "epsilon": None if self.epsilon is None else str(self.epsilon),
             "delta": str(self.delta),
-            "renyi": [_INFINITY if math.isinf(one) else one for one in self.renyi],
+            "renyi": ["inf" if math.isinf(one) else one for one in self.renyi],
             "sole": None if self.sole is None else {"event": event_as_json(self.sole.event), "times": self.sole.times},
             "relation": None if self.relation is None else [self.relation[0].value, self.relation[1]],
         }
 
     @staticmethod
     def from_json(content: dict[str, Any]) -> Spent:
-        """The value of `as_json`.
-
-        Raises:
-            PrivacyError: it was written for another grid of orders.
-        """
+        """The value of `as_json`. Raises PrivacyError: it was written for another grid of orders."""
         renyi = tuple(float(one) for one in content["renyi"])
         if len(renyi) != len(ORDERS):
             raise PrivacyError(f"an account's Rényi sums have {len(renyi)} orders; expected {len(ORDERS)}")
@@ -197,15 +187,6 @@ class Spent:
         counts = leaves(self.sole.event, self.sole.times)
         epsilon, interval = epsilon_at(frozenset(counts.items()), self.relation[0], share)
         return Cost(epsilon, delta, f"{method}, interval {interval:.2g}")
-
-
-_INFINITY = "inf"
-
-
-def _rounded_up(bound: float) -> float:
-    """To a multiple of the quantum; a margin covers the sums of a few floats that led here."""
-    raised = bound * (1 + _QUANTUM)
-    return math.ceil(raised / _QUANTUM) * _QUANTUM if raised < _MOST else math.inf
 
 
 @lru_cache(maxsize=1024)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
@@ -70,13 +70,20 @@ def pure_guarantee(
     return Guarantee(cost, 0.0, neighbours, unit, Event(kind, (("epsilon", cost), *parameters)))
 
 
-def compose_sequential(guarantees: Sequence[Guarantee]) -> Guarantee:
-    """Cost of several releases on the same rows; equation (1).
-
-    Raises:
-        PrivacyError: nothing to compose, or the parts protect different units or relations.
+def relation_of(guarantees: Iterable[Guarantee]) -> tuple[Neighbours, str]:
+    """The one relation and unit of guarantees that compose.
+    Raises PrivacyError: nothing to compose, or the parts protect different units or relations.
     """
-    neighbours, unit = _common(guarantees)
+    relations = {(part.neighbours, part.unit) for part in guarantees}
+    if len(relations) != 1:
+        stated = ", ".join(sorted(f"{neighbours} of one {unit}" for neighbours, unit in relations)) or "nothing"
+        raise PrivacyError(f"guarantees compose only under one unit and one relation, got {stated}")
+    return relations.pop()
+
+
+def compose_sequential(guarantees: Sequence[Guarantee]) -> Guarantee:
+    """Cost of several releases on the same rows, of one unit and relation; equation (1)."""
+    neighbours, unit = relation_of(guarantees)
     counts = Counter(part.event for part in guarantees)  # equal events once, so that a manifest stays readable
     parts = tuple(event if count == 1 else Event("repeated", (("count", count),), (event,)) for event, count in counts.items())
     epsilon, delta = (math.fsum(ones) for ones in zip(*((part.epsilon, part.delta) for part in guarantees), strict=True))
@@ -87,11 +94,9 @@ def compose_parallel(guarantees: Sequence[Guarantee]) -> Guarantee:
     """Cost of releases on disjoint rows, split by a public predicate; equation (2).
 
     Equal parts are written once: on disjoint rows their number costs nothing.
-
-    Raises:
-        PrivacyError: also under replace-one, where one row may leave one part and enter another.
+    Raises PrivacyError: also under replace-one, where one row may leave one part and enter another.
     """
-    neighbours, unit = _common(guarantees)
+    neighbours, unit = relation_of(guarantees)
     if neighbours is not Neighbours.ADD_OR_REMOVE_ONE:
         raise PrivacyError("parallel composition needs add-or-remove-one: a replaced row touches two parts")
     return Guarantee(
@@ -105,9 +110,7 @@ def compose_parallel(guarantees: Sequence[Guarantee]) -> Guarantee:
 
 def to_replace_one(guarantee: Guarantee) -> Guarantee:
     """The same release under replace-one: a removal and an addition, so twice the cost.
-
-    Raises:
-        PrivacyError: delta > 0, where group privacy needs more than doubling.
+    Raises PrivacyError: delta > 0, where group privacy needs more than doubling.
     """
     if guarantee.neighbours is Neighbours.REPLACE_ONE:
         return guarantee
@@ -118,19 +121,9 @@ def to_replace_one(guarantee: Guarantee) -> Guarantee:
 
 def to_person(guarantee: Guarantee, max_rows: int) -> Guarantee:
     """A release on rows, stated for a person who holds at most `max_rows` of them: group privacy.
-
-    Raises:
-        PrivacyError: delta > 0, where group privacy needs more than a factor.
+    Raises PrivacyError: delta > 0, where group privacy needs more than a factor.
     """
     if guarantee.delta > 0:
         raise PrivacyError("an approximate guarantee for rows is not multiplied into one for persons")
     event = Event("grouped", (("rows", max_rows),), (guarantee.event,))
     return Guarantee(max_rows * guarantee.epsilon, 0.0, guarantee.neighbours, "person", event)
-
-
-def _common(guarantees: Sequence[Guarantee]) -> tuple[Neighbours, str]:
-    relations = {(part.neighbours, part.unit) for part in guarantees}
-    if len(relations) != 1:
-        stated = ", ".join(sorted(f"{neighbours} of one {unit}" for neighbours, unit in relations)) or "nothing"
-        raise PrivacyError(f"guarantees compose only under one unit and one relation, got {stated}")
-    return relations.pop()

@@ -2,9 +2,8 @@
 
 Trust       none: pure bookkeeping over public parameters.
 Unit        as the guarantees composed.
-Neighbours  both. Under replace-one a Gaussian of noise multiplier sigma (for what one added
-            row moves) is priced at twice the sensitivity: sigma = 1, delta = 1e-5 costs 9.997,
-            against 4.377 under add-or-remove-one.
+Neighbours  both. Under replace-one a Gaussian of noise multiplier sigma (for what one added row moves) is priced at twice the sensitivity:
+            sigma = 1, delta = 1e-5 costs 9.997, against 4.377 under add-or-remove-one.
 Guarantee   an upper bound at every discretisation; refined until it moves by < 1/1000.
 Paper       [KJH20] privacy loss distributions; [DGKKM22] connect the dots (arXiv 2207.04380),
             both as implemented in Google's dp_accounting.
@@ -32,8 +31,8 @@ from dp_accounting.pld import pld_pmf  # type: ignore[import-untyped]
 from dp_accounting.pld import privacy_loss_distribution as distributions
 
 from dpicl.accounting.amplification import amplified_epsilon
-from dpicl.accounting.discrete_gaussian import KIND, as_gaussian, has_own_price, squared_sensitivity_of, sums_of_squares, variance_of
-from dpicl.accounting.events import gaussian_ratio, leaves, number, sampling_rate
+from dpicl.accounting.discrete_gaussian import KIND, has_own_price, noise_ratio, squared_sensitivity_of, sums_of_squares, variance_of
+from dpicl.accounting.events import leaves, number, sampling_rate
 from dpicl.accounting.guarantee import Event, Neighbours
 from dpicl.accounting.pure import ADD, pure_epsilon
 from dpicl.errors import PrivacyError
@@ -48,57 +47,45 @@ TOLERANCE, _SHARE = 1e-3, 2e-3
 _COARSE_POINTS, _MOST_POINTS = 50_000, 400_000
 """Grid sizes: of the first try for very little noise, and where refining stops."""
 _TAIL = 1e-13
-_RELATIONS = {
-    Neighbours.ADD_OR_REMOVE_ONE: NeighboringRelation.ADD_OR_REMOVE_ONE,
-    Neighbours.REPLACE_ONE: NeighboringRelation.REPLACE_ONE,
-}
 
 
 @lru_cache(maxsize=512)
 def epsilon_at(events: frozenset[tuple[Event, int]], neighbours: Neighbours, delta: float) -> tuple[float, float]:
     """Smallest epsilon found at this delta for events with their counts, and the interval that gave it.
-
-    Raises:
-        PrivacyError: an event is unknown or cannot be priced under this relation.
+    Raises PrivacyError: an event is unknown or cannot be priced under this relation.
     """
-    counts = Counter(dict(events))
-    reach = _farthest(counts, neighbours)
+    counts = dict(sorted(events, key=repr))  # a set's order differs between processes, and with it the last digits of a price
+    reach = max((_reach(event, neighbours) for event in counts), default=0.0)
     if math.isinf(reach):
         return math.inf, COARSEST
-    interval = max(COARSEST, reach / _COARSE_POINTS)
-    epsilon, coarser = _epsilon(counts, neighbours, interval, delta), math.inf
-    while 0 < epsilon < math.inf and (coarser - epsilon > TOLERANCE * epsilon or interval > _SHARE * epsilon):
+    finer = max(COARSEST, reach / _COARSE_POINTS)
+    epsilon = math.inf
+    while True:
+        interval, coarser = finer, epsilon
+        epsilon = min(epsilon, float(_composed(counts, neighbours, interval).get_epsilon_for_delta(delta)))
+        is_exact = coarser - epsilon <= TOLERANCE * epsilon and interval <= _SHARE * epsilon
         finer = interval / _FINER
-        if finer < FINEST or (reach + epsilon) / finer > _MOST_POINTS:
-            break
-        coarser, interval = epsilon, finer
-        epsilon = min(epsilon, _epsilon(counts, neighbours, interval, delta))
-    return epsilon, interval
+        if is_exact or not 0 < epsilon < math.inf or finer < FINEST or (reach + epsilon) / finer > _MOST_POINTS:
+            return epsilon, interval
 
 
 def epsilon_on_one_grid(events: Mapping[Event, int], neighbours: Neighbours, delta: float, interval: float) -> float:
     """A quick upper bound: on the grid of this interval, or of a coarser one for very little noise.
-
-    Raises:
-        PrivacyError: as `epsilon_at`.
+    Raises PrivacyError: as `epsilon_at`.
     """
-    counts = Counter(events)
-    reach = _farthest(counts, neighbours)
-    return math.inf if math.isinf(reach) else _epsilon(counts, neighbours, max(interval, reach / _COARSE_POINTS), delta)
+    reach = max((_reach(event, neighbours) for event in events), default=0.0)
+    if math.isinf(reach):
+        return math.inf
+    return float(_composed(events, neighbours, max(interval, reach / _COARSE_POINTS)).get_epsilon_for_delta(delta))
 
 
-def _farthest(counts: Counter[Event], neighbours: Neighbours) -> float:
-    return max((_reach(event, neighbours) for event in counts), default=0.0)
-
-
-def _epsilon(counts: Counter[Event], neighbours: Neighbours, interval: float, delta: float) -> float:
-    return float(_composed(counts, neighbours, interval).get_epsilon_for_delta(delta))
-
-
-def _composed(counts: Counter[Event], neighbours: Neighbours, interval: float) -> Any:
+def _composed(counts: Mapping[Event, int], neighbours: Neighbours, interval: float) -> Any:
     whole = distributions.identity(interval)
-    gaussians = [event for event in counts if event.kind == "gaussian" or (event.kind == KIND and not has_own_price(event, neighbours))]
-    ratios = {event: gaussian_ratio(_continuous(event, neighbours)) for event in gaussians}
+    ratios = {
+        event: noise_ratio(event, neighbours)
+        for event in counts
+        if event.kind == "gaussian" or (event.kind == KIND and not has_own_price(event, neighbours))
+    }
     if ratios:
         ratio = math.sqrt(math.fsum(counts[event] * one**2 for event, one in ratios.items()))
         whole = whole.compose(_gaussian(ratio, 1.0, neighbours, interval))
@@ -106,10 +93,6 @@ def _composed(counts: Counter[Event], neighbours: Neighbours, interval: float) -
         if event not in ratios:
             whole = whole.compose(_of_leaf(event, neighbours, interval).self_compose(count))
     return whole
-
-
-def _continuous(event: Event, neighbours: Neighbours) -> Event:
-    return as_gaussian(event, neighbours) if event.kind == KIND else event
 
 
 @lru_cache(maxsize=32)
@@ -122,22 +105,32 @@ def _of_leaf(event: Event, neighbours: Neighbours, interval: float) -> Any:
     if event.kind == "poisson-sampled":
         rate, (part,) = sampling_rate(event), event.parts
         if part.kind in ("gaussian", KIND):
-            return _gaussian(gaussian_ratio(_continuous(part, ADD)), float(rate), neighbours, interval)
+            return _gaussian(noise_ratio(part, ADD), float(rate), neighbours, interval)
         if part.kind == "approximate" and neighbours is ADD:
             epsilon = amplified_epsilon(number(part, "epsilon"), rate)
             return _two_points(epsilon, float(rate) * number(part, "delta"), interval)
         raise PrivacyError(f"a Poisson sample of {part.kind!r} is not priced under {neighbours} neighbours")
     if event.kind == "parallel":
         return _largest([_composed(leaves(part), neighbours, interval) for part in dict.fromkeys(event.parts)], interval)
-    if event.kind == KIND:
-        return _discrete_gaussian(event, neighbours, interval)
+    if event.kind == KIND:  # the largest curve of all that one row can do to the sums; `dp_accounting` cuts off tails of 1e-30
+        sigma, curves = math.nextafter(math.sqrt(variance_of(event)), 0), []
+        for roots in sums_of_squares(squared_sensitivity_of(event, neighbours)):
+            whole = distributions.identity(interval)
+            for root, count in Counter(roots).items():
+                one = distributions.from_discrete_gaussian_mechanism(
+                    sigma, sensitivity=root, value_discretization_interval=interval, use_connect_dots=True
+                )
+                whole = whole.compose(one.self_compose(count))
+            curves.append(whole)
+        return _largest(curves, interval)
     raise PrivacyError(f"event {event.kind!r} holds a part with delta > 0, for which no price is known")
 
 
 def _gaussian(ratio: float, rate: float, neighbours: Neighbours, interval: float) -> Any:
     """Of sensitivity over noise `ratio`; dp_accounting doubles it under replace-one."""
+    relation = NeighboringRelation[neighbours.name]
     return distributions.from_gaussian_mechanism(
-        1 / ratio, value_discretization_interval=interval, sampling_prob=rate, neighboring_relation=_RELATIONS[neighbours]
+        1 / ratio, value_discretization_interval=interval, sampling_prob=rate, neighboring_relation=relation
     )
 
 
@@ -149,22 +142,6 @@ def _two_points(epsilon: float, delta: float, interval: float) -> Any:
     curve = np.where(losses <= -epsilon, -np.expm1(np.minimum(losses, 0)), inside)
     pmf = pld_pmf.create_pmf_pessimistic_connect_dots(interval, places, delta + (1 - delta) * curve)
     return distributions.PrivacyLossDistribution(pmf)
-
-
-def _discrete_gaussian(event: Event, neighbours: Neighbours, interval: float) -> Any:
-    """The largest curve of all that one row can do to the sums; `dp_accounting` cuts off tails of 1e-30."""
-
-    def shifted(roots: Sequence[int]) -> Any:
-        whole = distributions.identity(interval)
-        for root, count in Counter(roots).items():
-            one = distributions.from_discrete_gaussian_mechanism(
-                sigma, sensitivity=root, value_discretization_interval=interval, use_connect_dots=True
-            )
-            whole = whole.compose(one.self_compose(count))
-        return whole
-
-    sigma = math.nextafter(math.sqrt(variance_of(event)), 0)
-    return _largest([shifted(roots) for roots in sums_of_squares(squared_sensitivity_of(event, neighbours))], interval)
 
 
 def _largest(parts: Sequence[Any], interval: float) -> Any:
@@ -181,13 +158,11 @@ def _largest(parts: Sequence[Any], interval: float) -> Any:
 
 def _reach(event: Event, neighbours: Neighbours) -> float:
     """About the largest privacy loss of one event: what the grid's size depends on; infinite without any noise."""
-    if event.kind == KIND:
-        return _spread(math.sqrt(squared_sensitivity_of(event, neighbours) / variance_of(event)))
-    if event.kind == "gaussian":
-        return _spread(gaussian_ratio(event) * (1 if neighbours is ADD else 2))
+    if event.kind in ("gaussian", KIND):
+        if event.kind == KIND:
+            ratio = math.sqrt(squared_sensitivity_of(event, neighbours) / variance_of(event))
+        else:
+            ratio = noise_ratio(event, neighbours) * (1 if neighbours is ADD else 2)
+        return ratio**2 / 2 + 20 * ratio
     cost = number(event, "epsilon") if event.kind == "approximate" else pure_epsilon(event, neighbours)
     return max((_reach(part, neighbours) for part in event.parts), default=0.0) if cost is None else cost
-
-
-def _spread(ratio: float) -> float:
-    return ratio**2 / 2 + 20 * ratio

@@ -4,8 +4,7 @@ Trust       none: pure bookkeeping over public parameters.
 Unit        as the guarantees composed.
 Neighbours  ADD_OR_REMOVE_ONE; replace-one without subsampling, at twice the sensitivity.
 Guarantee   low <= epsilon <= high at the given delta; a budget would be charged `high`.
-Paper       [GLW21] Gopi, Lee and Wutschitz, numerical composition (arXiv 2106.02848), as
-            implemented in Microsoft's prv_accountant.
+Paper       [GLW21] Gopi, Lee and Wutschitz, numerical composition (arXiv 2106.02848), as implemented in Microsoft's prv_accountant.
 Symbols     epsilon in nats.
 Not covered subsampling under replace-one, parallel and approximate events; large costs,
             whose mesh would not fit into memory; large rates at large costs, whose mesh it rejects itself.
@@ -39,9 +38,7 @@ class Bracket:
 
 def bracket(guarantees: Iterable[Guarantee], *, delta: float, epsilon_error: float = 0.01) -> Bracket:
     """Bounds at `delta`, `2 * epsilon_error` apart.
-
-    Raises:
-        PrivacyError: an event is outside this accountant's reach, its mesh too large, or too coarse for its own check.
+    Raises PrivacyError: an event is outside this accountant's reach, its mesh too large, or too coarse for its own check.
     """
     from prv_accountant import PRVAccountant  # type: ignore[import-untyped]
     from prv_accountant.accountant import compute_safe_domain_size  # type: ignore[import-untyped]

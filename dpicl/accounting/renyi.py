@@ -43,8 +43,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from dpicl.accounting.discrete_gaussian import KIND, as_gaussian, squared_sensitivity_of, variance_of
-from dpicl.accounting.events import gaussian_ratio, leaves, number, sampling_rate, sequential
+from dpicl.accounting.discrete_gaussian import KIND, noise_ratio, squared_sensitivity_of, variance_of
+from dpicl.accounting.events import leaves, number, sampling_rate, sequential
 from dpicl.accounting.guarantee import Event, Neighbours
 from dpicl.accounting.pure import ADD, REPLACE, pure_epsilon
 from dpicl.errors import PrivacyError
@@ -79,11 +79,7 @@ class Curve:
 
 
 def curve_of(event: Event, neighbours: Neighbours) -> Curve:
-    """The bounds of an event; equations (1) to (7).
-
-    Raises:
-        PrivacyError: the event is unknown, or has no curve under this relation.
-    """
+    """The bounds of an event; equations (1) to (7). Raises PrivacyError: the event is unknown, or has no curve under this relation."""
     return _sum(_of_leaf(leaf, neighbours).times(count) for leaf, count in leaves(event).items())
 
 
@@ -95,9 +91,8 @@ def _sum(curves: Iterable[Curve]) -> Curve:
 
 @lru_cache(maxsize=1024)
 def _of_leaf(event: Event, neighbours: Neighbours) -> Curve:
-    known = _KINDS.get(event.kind)
-    if known is not None:
-        return known(event, neighbours)
+    if event.kind in _KINDS:
+        return _KINDS[event.kind](event, neighbours)
     epsilon = pure_epsilon(event, neighbours)
     if epsilon is None:
         raise _unknown(event, neighbours)
@@ -109,7 +104,7 @@ def _gaussian(event: Event, neighbours: Neighbours) -> Curve:
     if event.kind == KIND:
         squares = float(squared_sensitivity_of(event, neighbours) / variance_of(event))
     else:
-        squares = (gaussian_ratio(event) * (2 if neighbours is REPLACE else 1)) ** 2
+        squares = (noise_ratio(event, neighbours) * (2 if neighbours is REPLACE else 1)) ** 2
     return _at_orders(lambda order: order * squares / 2)
 
 
@@ -124,7 +119,7 @@ def _sampled(event: Event, neighbours: Neighbours) -> Curve:
     if rate == 1:
         return _of_leaf(part, neighbours)
     if part.kind in ("gaussian", KIND):
-        ratio = gaussian_ratio(as_gaussian(part, ADD) if part.kind == KIND else part)
+        ratio = noise_ratio(part, ADD)
         # Equations (4) and (5), turned so that P / Q rises; (5) is its own mirror image.
         rest = (1 - float(rate), 0.0)
         upper, lower, nothing = (rest, (float(rate), ratio)), (rest, (float(rate), -ratio)), ((1.0, 0.0),)
@@ -138,17 +133,12 @@ def _sampled(event: Event, neighbours: Neighbours) -> Curve:
     return _two_points(pure_epsilon(part, ADD) or 0.0, float(rate))
 
 
-def _parallel(event: Event, neighbours: Neighbours) -> Curve:
-    """Equation (6): a row is in one of them."""
-    if neighbours is not ADD:
-        raise _unknown(event, neighbours)
-    parts = [curve_of(part, neighbours) for part in dict.fromkeys(event.parts)] or [_sum([])]
-    return Curve(tuple(max(ones) for ones in zip(*(part.renyi for part in parts), strict=True)), max(part.delta for part in parts))
-
-
-def _group(event: Event, neighbours: Neighbours) -> Curve:
-    """Equation (6) for `grouped` and `replaced` events: pure parts only."""
-    if pure_epsilon(event, neighbours) is None:
+def _composite(event: Event, neighbours: Neighbours) -> Curve:
+    """Equation (6): a row is in one of the `parallel` parts; those of `grouped` and `replaced` events must be pure."""
+    if event.kind == "parallel" and neighbours is ADD:
+        curves = [curve_of(part, neighbours) for part in dict.fromkeys(event.parts)] or [_sum([])]
+        return Curve(tuple(max(ones) for ones in zip(*(one.renyi for one in curves), strict=True)), max(one.delta for one in curves))
+    if event.kind == "parallel" or pure_epsilon(event, neighbours) is None:
         raise _unknown(event, neighbours)
     rows, inner = (2.0, ADD) if event.kind == "replaced" else (number(event, "rows"), neighbours)
     parts = leaves(sequential(event.parts)).items()
@@ -160,9 +150,9 @@ _KINDS: dict[str, Callable[[Event, Neighbours], Curve]] = {
     KIND: _gaussian,
     "approximate": _approximate,
     "poisson-sampled": _sampled,
-    "parallel": _parallel,
-    "grouped": _group,
-    "replaced": _group,
+    "parallel": _composite,
+    "grouped": _composite,
+    "replaced": _composite,
 }
 """All others are pure, or refused."""
 
@@ -195,8 +185,12 @@ def _two_points(epsilon: float, rate: float) -> Curve:
 
 def log_moment(order: float, upper: _Mixture, lower: _Mixture) -> float:
     """An upper bound of ln E_Q[(P / Q)^order] for mixtures P and Q whose ratio rises along the line."""
-    upper, lower = _present(upper), _present(lower)
-    low, high = (_loss_at(side, upper, lower) for side in (-1, 1))
+    upper, lower = (tuple((weight, mean) for weight, mean in mixture if weight > 0) for mixture in (upper, lower))
+    farthest = []  # log-ratios at minus and plus infinity: of the parts that lie farthest out there, if they lie equally far
+    for side in (-1, 1):
+        (here, share), (there, other) = (max((side * mean, weight) for weight, mean in mixture) for mixture in (upper, lower))
+        farthest.append(math.log(share / other) if here == there else math.copysign(math.inf, here - there))
+    low, high = farthest
     depth = _NEGLIGIBLE - 2 * math.log(min(weight for weight, _ in (*upper, *lower)))
     first, last, beyond = min(mean for _, mean in lower) - math.sqrt(2 * depth), math.sqrt(2 * depth), -math.inf
     if math.isinf(high):
@@ -246,16 +240,6 @@ def _tail(order: float, upper: _Mixture, lower: _Mixture) -> tuple[float, float]
         for (share, mean), centre in zip(lower, centres, strict=True)
     ]
     return last, min(bounds)
-
-
-def _present(mixture: _Mixture) -> _Mixture:
-    return tuple((weight, mean) for weight, mean in mixture if weight > 0)
-
-
-def _loss_at(side: int, upper: _Mixture, lower: _Mixture) -> float:
-    """The log-ratio at minus or plus infinity: of the parts that lie farthest out there, if they lie equally far."""
-    (above, first), (below, second) = (max((side * mean, weight) for weight, mean in mixture) for mixture in (upper, lower))
-    return math.log(first / second) if above == below else math.copysign(math.inf, above - below)
 
 
 def _log_masses(places: np.ndarray, mixture: _Mixture) -> np.ndarray:

@@ -35,10 +35,8 @@ def write_certified(path: Path, write: Callable[[BinaryIO], object], certificate
     Args:
         write: writes the content, made from the release and public randomness alone; it is held in memory.
         certificate: of the release, as `issue.certify` gives it.
-
-    Raises:
-        ParameterError: another file stands under one of the two names; neither is written then.
-        OSError: the disk is full or the folder cannot be written.
+    Raises ParameterError: another file stands under one of the two names; neither is written then; OSError: the disk is full or the folder
+    cannot be written.
     """
     buffer = BytesIO()
     write(buffer)
@@ -63,10 +61,8 @@ def verify_file(path: Path, *, key: str, certificate: Path | None = None) -> Cer
         path: the file; or a certificate by itself, whose name ends in `.certificate.json`.
         key: the public key that is trusted, 64 hexadecimal digits.
         certificate: where the certificate is; beside the file if left out.
-
-    Raises:
-        CertificateError: a byte of file or certificate is another one, it is signed by another key, or of another file.
-        ParameterError: there is no such file.
+    Raises CertificateError: a byte of file or certificate is another one, it is signed by another key, or of another file; ParameterError:
+    there is no such file.
     """
     alone = certificate is None and path.name.endswith(SUFFIX)
     place = path if alone else certificate or certificate_of(path)

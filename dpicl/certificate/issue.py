@@ -19,26 +19,13 @@ from typing import Any
 import dpicl
 from dpicl.accounting.events import guarantee_from_json
 from dpicl.accounting.filters import Spent
-from dpicl.accounting.guarantee import Event, Guarantee
+from dpicl.accounting.guarantee import Event
 from dpicl.accounting.ledger import Release
 from dpicl.accounting.ledger.chain import true_content
 from dpicl.accounting.ledger.keys import plain
-from dpicl.certificate import wording
+from dpicl.certificate import statement, wording
 from dpicl.certificate.signing import check_signature, public_key, signed
-from dpicl.certificate.statement import (
-    Accounting,
-    Certificate,
-    Evidence,
-    Flavor,
-    Implementation,
-    Mechanism,
-    Model,
-    Parameters,
-    PrivacyLoss,
-    Product,
-    Record,
-    Transformation,
-)
+from dpicl.certificate.statement import Certificate, Mechanism, Parameters, Record
 from dpicl.contract.declared import Declared
 from dpicl.contract.load import contract_digest
 from dpicl.contract.periods import ONCE
@@ -103,12 +90,11 @@ def _statement(contract: Declared, unit: Unit, cell: Cell, release: Release, art
     records, charge = _records(release, settings)
     guarantee, parameters = guarantee_from_json(json.loads(charge["guarantee"])), json.loads(charge["parameters"])
     simulation, amplified = bool(parameters["simulated"]), cost.amplified is not None
-    accounting = _accounting(contract, release, charge, guarantee, amplified=amplified)
-    approximate = guarantee.delta > 0
+    accounting = _accounting(contract, release.account, charge, sampled=amplified)
     return Certificate(
         certifies=wording.promise(guarantee, accounting, simulation=simulation),
         simulation=simulation,
-        product=Product(
+        product=statement.Product(
             name=contract.name,
             description=contract.description,
             data_source=contract.source.title,
@@ -116,11 +102,11 @@ def _statement(contract: Declared, unit: Unit, cell: Cell, release: Release, art
             data_product_type="Query answers" if method.answers_queries else "Synthetic data",
             publication_date=charge["reserved_utc"][:10],
         ),
-        dp_flavor=Flavor(
-            name="None" if simulation else "Approximate DP" if approximate else "Pure DP",
+        dp_flavor=statement.Flavor(
+            name="None" if simulation else "Approximate DP" if guarantee.delta > 0 else "Pure DP",
             unprotected_quantities=wording.unprotected(contract),
         ),
-        privacy_loss=PrivacyLoss(
+        privacy_loss=statement.PrivacyLoss(
             privacy_unit=guarantee.unit,
             privacy_unit_description=wording.unit(guarantee.unit, contract),
             neighbours=guarantee.neighbours.value,
@@ -129,7 +115,7 @@ def _statement(contract: Declared, unit: Unit, cell: Cell, release: Release, art
             nominal_parameters=_parameters(cost.nominal.epsilon, cost.nominal.delta) if amplified else None,
             statement=method.statement(contract, unit, cell, cost),
         ),
-        model=Model(
+        model=statement.Model(
             model_name="Local" if method.trust == "local" else "Central",
             trust_model=wording.trust(method),
             threat_model=wording.THREAT,
@@ -137,7 +123,7 @@ def _statement(contract: Declared, unit: Unit, cell: Cell, release: Release, art
             period=period,
         ),
         accounting=accounting,
-        implementation=Implementation(
+        implementation=statement.Implementation(
             method=method.name,
             title=method.title,
             draw_version=method.draw_version,
@@ -146,22 +132,16 @@ def _statement(contract: Declared, unit: Unit, cell: Cell, release: Release, art
             mechanisms=_mechanism(guarantee.event),
             parameters=plain(parameters),
             contract_sha256=contract_digest(contract),
-            issued_with={
-                "dpicl": dpicl.__version__,
-                "python": platform.python_version(),
-                **{name: version(name) for name in _PACKAGES},
-            },
+            issued_with={"dpicl": dpicl.__version__, "python": platform.python_version()} | {name: version(name) for name in _PACKAGES},
         ),
-        evidence=Evidence(release_id=release.release_id, artefact_sha256=artefact, records=records),
+        evidence=statement.Evidence(release_id=release.release_id, artefact_sha256=artefact, records=records),
         not_covered=wording.not_covered(contract, head_of_method(method)),
     )
 
 
 def _records(release: Release, settings: Settings) -> tuple[tuple[Record, ...], dict[str, Any]]:
     """The records of a release's receipt, and the content of the one that charged it.
-
-    Raises:
-        LedgerRefusedError: one of them is no record of this installation's ledger, or none charged the release.
+    Raises LedgerRefusedError: one of them is no record of this installation's ledger, or none charged the release.
     """
     key, charge = ledger_key(settings), None
     stored = receipts.read(receipts.receipt_of(settings, release.account, release.release_id))
@@ -175,26 +155,22 @@ def _records(release: Release, settings: Settings) -> tuple[tuple[Record, ...], 
     return tuple(Record(kind=one["kind"], hash=one["hash"]) for one in stored), charge
 
 
-def _accounting(contract: Declared, release: Release, charge: Mapping[str, Any], guarantee: Guarantee, *, amplified: bool) -> Accounting:
+def _accounting(contract: Declared, name: str, charge: Mapping[str, Any], *, sampled: bool) -> statement.Accounting:
     """What the account had spent by the record that charged the release; a record of before says less."""
     account = charge.get("account_row", {})
-    totals = {}
-    for name in ("before", "spent"):
-        if account and (written := charge.get(name)):
-            totals[name] = Spent.from_json(json.loads(written)).cost(account["delta_cap"])
+    written = {time: json.loads(charge[time]) for time in ("before", "spent") if account and charge.get(time)}
+    totals = {time: Spent.from_json(content).cost(account["delta_cap"]) for time, content in written.items()}
     before, after = (_parameters(one.epsilon, one.delta) if one else None for one in (totals.get("before"), totals.get("spent")))
-    capped = account.get("epsilon_cap") is not None
-    return Accounting(
-        account=release.account,
+    steps = steps_before(contract, sampled=sampled)
+    return statement.Accounting(
+        account=name,
         spent_before=before,
         spent_after=after,
-        cap=_parameters(account["epsilon_cap"], account["delta_cap"]) if capped else None,
+        cap=None if account.get("epsilon_cap") is None else _parameters(account["epsilon_cap"], account["delta_cap"]),
         composition=wording.COMPOSITION,
         composition_rule=totals["spent"].method if "spent" in totals else "none",
         post_processing=wording.POST_PROCESSING,
-        transformations=tuple(
-            Transformation(name=step.name, stability=step.stability, why=step.why) for step in steps_before(contract, sampled=amplified)
-        ),
+        transformations=tuple(statement.Transformation(name=step.name, stability=step.stability, why=step.why) for step in steps),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from decimal import ROUND_CEILING, Context, Decimal
 from html import escape
 from typing import TYPE_CHECKING
@@ -12,8 +12,9 @@ from dpicl.accounting.guarantee import Neighbours
 from dpicl.contract.periods import ONCE
 
 if TYPE_CHECKING:
-    from dpicl.certificate.statement import Accounting, Certificate, Mechanism, Parameters
+    from dpicl.certificate.statement import Certificate, Mechanism, Parameters
 
+_Pairs = list[tuple[str, str]]
 _STYLE = """
 .dpicl { --ink: #1c2430; --muted: #5b6673; --paper: #fff; --panel: #f3f6f8; --rule: #d8dee4; --accent: #0b6e4f; --warn: #a13d12;
   color: var(--ink); background: var(--paper); font: 1rem/1.55 system-ui, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif;
@@ -62,9 +63,10 @@ def to_page(certificate: Certificate) -> str:
 
 def to_fragment(certificate: Certificate) -> str:
     """What stands in the page, with its style: for notebooks too."""
-    product = certificate.product
-    kind = "nothing" if certificate.simulation else "promise"
+    product, promises = certificate.product, not certificate.simulation
+    kind = "promise" if promises else "nothing"
     file = f" · file <code>{escape(product.file.name)}</code>" if product.file else ""
+    loss, *trusted = _promised(certificate)
     parts = [
         f"<style>{_STYLE}</style>",
         '<article class="dpicl">',
@@ -72,125 +74,107 @@ def to_fragment(certificate: Certificate) -> str:
         f"<h1>{escape(product.name)}</h1>",
         f"<p>{escape(product.description)}</p>",
         f'<p class="promise {kind}">{escape(certificate.certifies)}</p>',
-        *(() if certificate.simulation else (_tiles(certificate), _bar(certificate.accounting), _odds(certificate))),
-        _section("What a release would be charged" if certificate.simulation else "Privacy loss", _loss(certificate)),
-        *(
-            ()
-            if certificate.simulation
-            else (_section("Trust", _trust(certificate)), _section("Accounting", _accounting(certificate.accounting)))
-        ),
+        *(_in_short(certificate) if promises else ()),
+        _section("Privacy loss" if promises else "What a release would be charged", loss),
+        *(map(_section, ("Trust", "Accounting"), trusted) if promises else ()),
         "<h2>Before the mechanism</h2>",
         _list(f"{one.name} (stability {one.stability}): {one.why}" for one in certificate.accounting.transformations),
         "<h2>Not covered</h2>",
         _list(certificate.not_covered),
-        _section("Implementation", _implementation(certificate)),
-        _section("Evidence", _evidence(certificate)),
+        *map(_section, ("Implementation", "Evidence"), _made(certificate)),
         f'<p class="note">{_NOTE}</p>',
         "</article>",
     ]
     return "\n".join(parts)
 
 
-def _tiles(certificate: Certificate) -> str:
+def _in_short(certificate: Certificate) -> tuple[str, str, str]:
+    """Tiles; the account as a bar, before, this release and what is left of the cap; and what pure losses mean to a reader with even odds."""
     loss, accounting = certificate.privacy_loss, certificate.accounting
-    tiles = [
-        ("ε of this release", _epsilon(loss.privacy_parameters)),
-        ("δ", rounded(loss.privacy_parameters.delta)),
-        ("protects", f"one {loss.privacy_unit}"),
-    ]
+    this, unit = loss.privacy_parameters, escape(loss.privacy_unit)
     before, after, cap = accounting.spent_before, accounting.spent_after, accounting.cap
+    shown = {"ε of this release": _epsilon(this), "δ": rounded(this.delta), "protects": f"one {loss.privacy_unit}"}
     if before and after and cap:
-        tiles.append((f"ε spent by account {accounting.account}", f"{_epsilon(before)} → {_epsilon(after)} of {_epsilon(cap)}"))
-    return f'<dl class="tiles">{"".join(f"<div><dt>{escape(name)}</dt><dd>{escape(text)}</dd></div>" for name, text in tiles)}</dl>'
+        shown[f"ε spent by account {accounting.account}"] = f"{_epsilon(before)} → {_epsilon(after)} of {_epsilon(cap)}"
+    tiles = (
+        f'<dl class="tiles">{"".join(f"<div><dt>{escape(name)}</dt><dd>{escape(text)}</dd></div>" for name, text in shown.items())}</dl>'
+    )
+    bar = odds = ""
+    old, new, most = (one.epsilon if one else None for one in (before, after, cap))
+    if old is not None and new is not None and most:
+        first, second = (f"{100 * share:.2f}%" for share in (old / most, max(new - old, 0.0) / most))
+        label = escape(f"{old:g} of {most:g} spent before, {new:g} after")
+        bar = f'<div class="bar" role="img" aria-label="{label}"><i style="width:{first}"></i><b style="width:{second}"></b></div>'
+    total = after or this
+    if this.epsilon is not None and total.epsilon is not None and not this.delta and not total.delta:
+        sure, sure_of_all = (rounded(100 / (1 + math.exp(-epsilon))) for epsilon in (this.epsilon, total.epsilon))
+        is_add = loss.neighbours == Neighbours.ADD_OR_REMOVE_ONE
+        doubt = (
+            f"it is equally likely that one {unit} is in the table or is not" if is_add else f"two values of one {unit} are equally likely"
+        )
+        odds = (
+            f'<p class="note">A reader to whom {doubt} is at most {sure} % sure of either after this release, and at most {sure_of_all} % '
+            "after all that the account had paid for then.</p>"
+        )
+    return tiles, bar, odds
 
 
-def _bar(accounting: Accounting) -> str:
-    """The account as a bar: before, this release, and what is left of the cap."""
-    before, after, cap = (one.epsilon if one else None for one in (accounting.spent_before, accounting.spent_after, accounting.cap))
-    if before is None or after is None or not cap:
-        return ""
-    widths = [f"{100 * share:.2f}%" for share in (before / cap, max(after - before, 0.0) / cap)]
-    label = escape(f"{before:g} of {cap:g} spent before, {after:g} after")
-    return f'<div class="bar" role="img" aria-label="{label}"><i style="width:{widths[0]}"></i><b style="width:{widths[1]}"></b></div>'
-
-
-def _odds(certificate: Certificate) -> str:
-    """What pure losses mean to a reader with even odds, of this release and of the account."""
-    loss, after = certificate.privacy_loss, certificate.accounting.spent_after
-    total = loss.privacy_parameters.epsilon if after is None else after.epsilon
-    if loss.privacy_parameters.epsilon is None or total is None or loss.privacy_parameters.delta or (after and after.delta):
-        return ""
-    this, all_of_them = (rounded(100 / (1 + math.exp(-epsilon))) for epsilon in (loss.privacy_parameters.epsilon, total))
-    unit, is_add = escape(loss.privacy_unit), loss.neighbours == Neighbours.ADD_OR_REMOVE_ONE
-    doubt = f"it is equally likely that one {unit} is in the table or is not" if is_add else f"two values of one {unit} are equally likely"
+def _promised(certificate: Certificate) -> tuple[_Pairs, _Pairs, _Pairs]:
+    """Names and values of loss, trust and accounting."""
+    loss, flavor, model, accounting = certificate.privacy_loss, certificate.dp_flavor, certificate.model, certificate.accounting
+    totals = {"Before": accounting.spent_before, "After": accounting.spent_after, "Cap": accounting.cap}
     return (
-        f'<p class="note">A reader to whom {doubt} is at most {this} % sure of either after this release, and at most {all_of_them} % '
-        "after all that the account had paid for then.</p>"
+        [
+            ("Flavor", flavor.name),
+            ("Privacy unit", f"{loss.privacy_unit}: {loss.privacy_unit_description}"),
+            ("Neighbours", f"{loss.neighbours}: {loss.neighbours_description}"),
+            ("Charged", _both(loss.privacy_parameters)),
+            *([("Before amplification", _both(loss.nominal_parameters))] if loss.nominal_parameters else []),
+            ("The method says", loss.statement),
+            ("Not protected", "; ".join(flavor.unprotected_quantities) or "nothing is published without noise"),
+        ],
+        [
+            ("Model", model.model_name),
+            ("Who is trusted", model.trust_model),
+            ("Against whom", model.threat_model),
+            ("Releases", model.release_type + ("" if model.period == ONCE else f"; this one is for {model.period}")),
+            ("Access", model.access_type),
+        ],
+        [
+            ("Account", accounting.account),
+            *((name, _both(total)) for name, total in totals.items() if total),
+            ("Composition", accounting.composition),
+            ("Rule", accounting.composition_rule),
+            ("Post-processing", accounting.post_processing),
+        ],
     )
 
 
-def _loss(certificate: Certificate) -> list[tuple[str, str]]:
-    loss, flavor = certificate.privacy_loss, certificate.dp_flavor
-    nominal = loss.nominal_parameters
-    return [
-        ("Flavor", flavor.name),
-        ("Privacy unit", f"{loss.privacy_unit}: {loss.privacy_unit_description}"),
-        ("Neighbours", f"{loss.neighbours}: {loss.neighbours_description}"),
-        ("Charged", _both(loss.privacy_parameters)),
-        *([("Before amplification", _both(nominal))] if nominal else []),
-        ("The method says", loss.statement),
-        ("Not protected", "; ".join(flavor.unprotected_quantities) or "nothing is published without noise"),
-    ]
+def _made(certificate: Certificate) -> tuple[_Pairs, _Pairs]:
+    """Names and values of implementation and evidence."""
+    made, evidence, file, signature = certificate.implementation, certificate.evidence, certificate.product.file, certificate.signature
+    return (
+        [
+            ("Method", f"{made.title} ({made.method}), draw version {made.draw_version}, post version {made.post_version}"),
+            *((name, str(text)) for name, text in made.head.items() if name != "Not covered"),
+            ("Priced as", _event(made.mechanisms)),
+            ("Parameters", _facts(made.parameters)),
+            ("Intended use", certificate.product.intended_use),
+            ("Contract", f"SHA-256 {made.contract_sha256}"),
+            ("Issued with", _facts(made.issued_with)),
+        ],
+        [
+            *([("File", f"{file.name}, SHA-256 {file.sha256}")] if file else []),
+            ("Release", evidence.release_id),
+            ("Charged on", certificate.product.publication_date),
+            ("Published draw", f"SHA-256 {evidence.artefact_sha256}"),
+            *((f"Ledger, {one.kind}", one.hash) for one in evidence.records),
+            *([("Signed by", f"{signature.algorithm} key {signature.public_key}"), ("Signature", signature.value)] if signature else []),
+        ],
+    )
 
 
-def _trust(certificate: Certificate) -> list[tuple[str, str]]:
-    model = certificate.model
-    return [
-        ("Model", model.model_name),
-        ("Who is trusted", model.trust_model),
-        ("Against whom", model.threat_model),
-        ("Releases", model.release_type + ("" if model.period == ONCE else f"; this one is for {model.period}")),
-        ("Access", model.access_type),
-    ]
-
-
-def _accounting(accounting: Accounting) -> list[tuple[str, str]]:
-    totals = [("Before", accounting.spent_before), ("After", accounting.spent_after), ("Cap", accounting.cap)]
-    return [
-        ("Account", accounting.account),
-        *((name, _both(total)) for name, total in totals if total),
-        ("Composition", accounting.composition),
-        ("Rule", accounting.composition_rule),
-        ("Post-processing", accounting.post_processing),
-    ]
-
-
-def _implementation(certificate: Certificate) -> list[tuple[str, str]]:
-    made = certificate.implementation
-    return [
-        ("Method", f"{made.title} ({made.method}), draw version {made.draw_version}, post version {made.post_version}"),
-        *((name, str(text)) for name, text in made.head.items() if name != "Not covered"),
-        ("Priced as", _event(made.mechanisms)),
-        ("Parameters", _facts(made.parameters.items())),
-        ("Intended use", certificate.product.intended_use),
-        ("Contract", f"SHA-256 {made.contract_sha256}"),
-        ("Issued with", _facts(made.issued_with.items())),
-    ]
-
-
-def _evidence(certificate: Certificate) -> list[tuple[str, str]]:
-    evidence, file, signature = certificate.evidence, certificate.product.file, certificate.signature
-    return [
-        *([("File", f"{file.name}, SHA-256 {file.sha256}")] if file else []),
-        ("Release", evidence.release_id),
-        ("Charged on", certificate.product.publication_date),
-        ("Published draw", f"SHA-256 {evidence.artefact_sha256}"),
-        *((f"Ledger, {one.kind}", one.hash) for one in evidence.records),
-        *([("Signed by", f"{signature.algorithm} key {signature.public_key}"), ("Signature", signature.value)] if signature else []),
-    ]
-
-
-def _section(title: str, pairs: Iterable[tuple[str, str]]) -> str:
+def _section(title: str, pairs: _Pairs) -> str:
     rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in pairs)
     return f'<h2>{escape(title)}</h2>\n<dl class="facts">{rows}</dl>'
 
@@ -199,15 +183,13 @@ def _list(sentences: Iterable[str]) -> str:
     return f"<ul>{''.join(f'<li>{escape(sentence)}</li>' for sentence in sentences)}</ul>"
 
 
-def _facts(pairs: Iterable[tuple[str, object]]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in pairs if value is not None)
+def _facts(facts: Mapping[str, object]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in facts.items() if value is not None)
 
 
 def _event(event: Mechanism) -> str:
-    inner = "; ".join(map(_event, event.parts))
-    return " ".join(
-        filter(None, [event.kind, f"({_facts(event.parameters.items())})" if event.parameters else "", f"[{inner}]" if inner else ""])
-    )
+    parameters = f" ({_facts(event.parameters)})" if event.parameters else ""
+    return event.kind + parameters + (f" [{'; '.join(map(_event, event.parts))}]" if event.parts else "")
 
 
 def _epsilon(parameters: Parameters) -> str:

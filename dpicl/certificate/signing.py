@@ -10,7 +10,6 @@ first wins, and there is one file to back up.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from pathlib import Path
 
 from cryptography.exceptions import InvalidSignature
@@ -31,11 +30,7 @@ def public_key(settings: Settings) -> str:
 
 
 def read_public_key(text: str) -> str:
-    """A public key as a user writes it: 64 hexadecimal digits, or a file with them.
-
-    Raises:
-        ParameterError: it is neither.
-    """
+    """A public key as a user writes it: 64 hexadecimal digits, or a file with them. Raises ParameterError: it is neither."""
     key = text.strip().lower()
     if not _KEY.fullmatch(key) and Path(text).is_file() and Path(text).stat().st_size <= 1 << 10:
         key = Path(text).read_text("utf-8", errors="replace").strip().lower()
@@ -47,11 +42,7 @@ def read_public_key(text: str) -> str:
 
 
 def trusted_key(settings: Settings) -> str:
-    """This installation's public key, where there is an installation; makes none.
-
-    Raises:
-        ParameterError: there is none here.
-    """
+    """This installation's public key, where there is an installation; makes none. Raises ParameterError: there is none here."""
     if not (settings.home / KEY).exists():
         raise ParameterError(
             "key", "none", "the issuer's public key, as `dpicl verify --show-key` prints it there: this machine has released nothing itself"
@@ -70,13 +61,8 @@ def signed(certificate: Certificate, settings: Settings) -> Certificate:
 
 def check_signature(certificate: Certificate, key: str, name: str = "certificate") -> None:
     """Refuse a certificate that this key did not sign as it stands.
-
-    Args:
-        key: a public key that is trusted, 64 hexadecimal digits.
-        name: of the file, for messages.
-
-    Raises:
-        CertificateError: it is not signed, by another key, or was changed since.
+    `key`: a public key that is trusted, 64 hexadecimal digits; `name`: of the file, for messages.
+    Raises CertificateError: it is not signed, by another key, or was changed since.
     """
     if certificate.signature is None:
         raise CertificateError(f"{name}: is not signed")
@@ -95,9 +81,5 @@ def check_signature(certificate: Certificate, key: str, name: str = "certificate
 
 def _private_key(settings: Settings) -> Ed25519PrivateKey:
     check_one_home(settings.home)
-    return _derived(load_key(settings.make_home() / KEY))
-
-
-@lru_cache(maxsize=8)
-def _derived(key: bytes) -> Ed25519PrivateKey:
-    return Ed25519PrivateKey.from_private_bytes(bytes.fromhex(keyed_hash(key, "certificates")))
+    secret = keyed_hash(load_key(settings.make_home() / KEY), "certificates")
+    return Ed25519PrivateKey.from_private_bytes(bytes.fromhex(secret))

@@ -12,13 +12,13 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, StringConstraints, ValidationError
+from pydantic import AfterValidator, StringConstraints, ValidationError
 
 from dpicl.accounting.ledger.keys import canonical, plain
+from dpicl.certificate.page import to_fragment, to_page
 from dpicl.contract.base import Frozen
 from dpicl.errors import CertificateError, ParameterError
 
-FORMAT: Literal["dpicl certificate"] = "dpicl certificate"
 LARGEST_BYTES = 1 << 20
 Hex32 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 """32 bytes, 64 small hexadecimal digits."""
@@ -119,18 +119,15 @@ class Transformation(Frozen):
     """A step between the source and the mechanism: one unit more or less moves `stability` of its output."""
 
     name: str
-    """Of the step."""
     stability: int
     """How many of its output one of its input moves at most."""
     why: str
-    """Why it is so."""
 
 
 class Accounting(Frozen):
     """The account that pays for these rows, at the charge of this release."""
 
     account: str
-    """Its name."""
     spent_before: Parameters | None
     """By all earlier releases; null of a simulation, and of a release that was charged before this was recorded."""
     spent_after: Parameters | None
@@ -155,7 +152,6 @@ class Mechanism(Frozen):
     parameters: Facts
     """Public."""
     parts: tuple[Mechanism, ...] = ()
-    """What it is composed of."""
 
 
 class Implementation(Frozen):
@@ -216,10 +212,8 @@ class Certificate(Frozen):
 
     certifies: str
     """The promise in a sentence, or that there is none."""
-    format: Literal["dpicl certificate"] = FORMAT
-    """What this is."""
+    format: Literal["dpicl certificate"] = "dpicl certificate"
     version: Literal[1] = 1
-    """Of the format."""
     simulation: bool
     """True on a public benchmark, where noise is seeded: nothing is certified."""
     product: Product
@@ -231,7 +225,7 @@ class Certificate(Frozen):
     evidence: Evidence
     not_covered: tuple[str, ...]
     """What no promise is made about."""
-    signature: Signature | None = Field(default=None)
+    signature: Signature | None = None
     """None while it is being made."""
 
     @property
@@ -246,12 +240,8 @@ class Certificate(Frozen):
     @staticmethod
     def from_json(content: bytes, name: str = "certificate") -> Certificate:
         """The certificate of these bytes; whether its signature holds is another question.
-
-        Args:
-            name: of the file, for messages.
-
-        Raises:
-            CertificateError: they are not exactly the bytes of a certificate.
+        `name`: of the file, for messages.
+        Raises CertificateError: they are not exactly the bytes of a certificate.
         """
         try:
             certificate = Certificate.model_validate(json.loads(content)) if len(content) <= LARGEST_BYTES else None
@@ -263,12 +253,8 @@ class Certificate(Frozen):
 
     def to_page(self) -> str:
         """One page of HTML that fetches nothing and runs nothing."""
-        from dpicl.certificate.page import to_page
-
         return to_page(self)
 
     def _repr_html_(self) -> str:
         """In a notebook."""
-        from dpicl.certificate.page import to_fragment
-
         return to_fragment(self)

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 
 from dpicl.accounting.guarantee import Guarantee, Neighbours
 from dpicl.certificate.page import rounded
-from dpicl.certificate.statement import Accounting, Parameters
+from dpicl.certificate.statement import Accounting
 from dpicl.contract.declared import Declared
 from dpicl.contract.models import Contract
 from dpicl.methods.base import Method
 
-SIMULATION = (
+_SIMULATION = (
     "Nothing is certified: this is a simulation on a public benchmark. Its noise is seeded, so that anyone with the seed can remove it, and no account "
     "with a cap paid for it."
 )
@@ -44,7 +44,7 @@ _ALWAYS = (
 def promise(guarantee: Guarantee, accounting: Accounting, *, simulation: bool) -> str:
     """The first line: what is certified, in a sentence or two."""
     if simulation:
-        return SIMULATION
+        return _SIMULATION
     change = "replacing it by another" if guarantee.neighbours is Neighbours.REPLACE_ONE else "adding or removing it"
     exception = f", except with probability {rounded(guarantee.delta)}" if guarantee.delta else ""
     factor = rounded(math.exp(guarantee.epsilon)) if guarantee.epsilon < _LARGEST else "e^epsilon"
@@ -52,17 +52,14 @@ def promise(guarantee: Guarantee, accounting: Accounting, *, simulation: bool) -
         f"Differential privacy with epsilon {rounded(guarantee.epsilon)} and delta {rounded(guarantee.delta)} for one {guarantee.unit}: "
         f"{change} changes the probability of any outcome by a factor of at most {factor}{exception}."
     )
-    before, after, cap = accounting.spent_before, accounting.spent_after, accounting.cap
-    if before is None or after is None or cap is None:
+    if accounting.spent_before is None or accounting.spent_after is None or accounting.cap is None:
         return first
-    spent = f"Account {accounting.account!r} had spent {loss(before)} before and {loss(after)} with it, of a cap of {loss(cap)}."
-    return f"{first} {spent}"
-
-
-def loss(parameters: Parameters) -> str:
-    """A privacy loss in words."""
-    epsilon = "infinite epsilon" if parameters.epsilon is None else f"epsilon {rounded(parameters.epsilon)}"
-    return epsilon + (f" at delta {rounded(parameters.delta)}" if parameters.delta else "")
+    before, after, cap = (
+        ("infinite epsilon" if one.epsilon is None else f"epsilon {rounded(one.epsilon)}")
+        + (f" at delta {rounded(one.delta)}" * (one.delta > 0))
+        for one in (accounting.spent_before, accounting.spent_after, accounting.cap)
+    )
+    return f"{first} Account {accounting.account!r} had spent {before} before and {after} with it, of a cap of {cap}."
 
 
 def unit(name: str, contract: Declared) -> str:

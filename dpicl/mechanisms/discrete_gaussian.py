@@ -34,12 +34,8 @@ CITATIONS = ("canonne2020discrete",)
 
 def noisy_sums(sums: Iterable[int], *, variance: Fraction | None, stream: Stream) -> list[int]:
     """Equation (1) on every sum; the exact sums at epsilon = infinity (None).
-
-    Args:
-        sums: whole numbers of any size, Python's or numpy's.
-
-    Raises:
-        ParameterError: the variance is not positive, or larger than 2^80.
+    `sums`: whole numbers of any size, Python's or numpy's.
+    Raises ParameterError: the variance is not positive, or larger than 2^80.
     """
     exact = [operator.index(one) for one in sums]
     if variance is None:
@@ -49,10 +45,8 @@ def noisy_sums(sums: Iterable[int], *, variance: Fraction | None, stream: Stream
 
 def guarantee(variance: Fraction | None, *, squared_sensitivity: int, neighbours: Neighbours, delta: float, unit: str = "row") -> Guarantee:
     """The cost of one release of all sums together, at this delta; `squared_sensitivity` is D.
-
-    Raises:
-        ParameterError: the variance is below 1/16 or D no whole number >= 1.
-        PrivacyError: delta is outside (0, 1), or no price is known.
+    Raises ParameterError: the variance is below 1/16 or D no whole number >= 1; PrivacyError: delta is outside (0, 1), or no price is
+    known.
     """
     if variance is None:
         return Guarantee(math.inf, 0.0, neighbours, unit, pure(math.inf))

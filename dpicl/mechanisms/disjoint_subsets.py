@@ -32,9 +32,7 @@ LEFT_OUT = -1
 
 def disjoint_subsets(row_count: int, *, sampling_rate: Fraction, subset_count: int, stream: Stream) -> np.ndarray:
     """The subset of every row by equation (1), or `LEFT_OUT`: shape (rows,), int64.
-
-    Raises:
-        ParameterError: the rate is outside (0, 1], or there is no subset.
+    Raises ParameterError: the rate is outside (0, 1], or there is no subset.
     """
     if subset_count < 1:
         raise ParameterError("subset_count", subset_count, "an integer >= 1")

@@ -46,26 +46,20 @@ _BITS, _DIGITS = 104, 60
 
 def joint_top(counts: Sequence[int], *, length: int, epsilon: Fraction | None, sensitivity: int, stream: Stream) -> tuple[int, ...]:
     """Places of so many different words by equation (2); the true ones at epsilon = infinity (None), first of equals first.
-
-    Args:
-        counts: shape (words,), whole numbers.
-
-    Raises:
-        ParameterError: a length that is not in 1..words, an epsilon not in (0, 10000], or a sensitivity below 1.
+    `counts`: shape (words,), whole numbers.
+    Raises ParameterError: a length that is not in 1..words, an epsilon not in (0, 10000], or a sensitivity below 1.
     """
     _check(epsilon, sensitivity)
     if not 1 <= length <= len(counts):
         raise ParameterError("length", length, f"a whole number in 1..{len(counts)}, the number of words")
     if epsilon is None:
-        return tuple(_by_count(counts)[:length])
+        return tuple(sorted(range(len(counts)), key=lambda place: -counts[place])[:length])
     return joint_law(counts, length=length, exponent=epsilon / (2 * sensitivity)).draw(stream)
 
 
 def guarantee(epsilon: Fraction | None, *, sensitivity: int, neighbours: Neighbours, unit: str = "row") -> Guarantee:
     """The cost of one `joint_top`, where one row has this sensitivity under these neighbours.
-
-    Raises:
-        ParameterError: an epsilon not in (0, 10000], or a sensitivity below 1.
+    Raises ParameterError: an epsilon not in (0, 10000], or a sensitivity below 1.
     """
     _check(epsilon, sensitivity)
     parameters = ("sensitivity", sensitivity), ("neighbours", neighbours.value)
@@ -109,32 +103,22 @@ class JointLaw:
 
 def joint_law(counts: Sequence[int], *, length: int, exponent: Fraction) -> JointLaw:
     """The law of sequences by exp(-exponent t), for 1 <= length <= words."""
-    places = _by_count(counts)
+    places = sorted(range(len(counts)), key=lambda place: -counts[place])
     rising = [-operator.index(counts[place]) for place in places]
     errors = sorted({other - top for top in set(rising[:length]) for other in set(rising) if other >= top})
-    sequences = [_sequences(rising, length, error) for error in errors]
+    sequences = []
+    for error in errors:  # words before j have less, words after it any, and no word comes twice
+        within, below = ([bisect_right(rising, top + most) for top in rising[:length]] for most in (error, error - 1))
+        before = accumulate((max(0, size - j) for j, size in enumerate(below)), operator.mul, initial=1)
+        after = [*accumulate((within[j] - j for j in range(length - 1, 0, -1)), operator.mul, initial=1)][::-1]
+        firsts = (here * (most - less) * rest for here, most, less, rest in zip(before, within, below, after, strict=False))
+        sequences.append(Sequences(tuple(within), tuple(below), tuple(accumulate(firsts))))
     bits = _BITS + math.ceil(exponent * errors[-1] * Fraction(3, 2))
-    weights = (int((one.firsts[-1] << bits) * _power(exponent * error)) for one, error in zip(sequences, errors, strict=True))
-    return JointLaw(tuple(places), tuple(errors), tuple(sequences), tuple(accumulate(weights)))
-
-
-def _sequences(rising: Sequence[int], length: int, error: int) -> Sequences:
-    """Of one error; words before j have less, words after it any, and no word comes twice."""
-    within, below = ([bisect_right(rising, top + most) for top in rising[:length]] for most in (error, error - 1))
-    before = accumulate((max(0, size - j) for j, size in enumerate(below)), operator.mul, initial=1)
-    after = [*accumulate((within[j] - j for j in range(length - 1, 0, -1)), operator.mul, initial=1)][::-1]
-    firsts = (here * (most - less) * rest for here, most, less, rest in zip(before, within, below, after, strict=False))
-    return Sequences(tuple(within), tuple(below), tuple(accumulate(firsts)))
-
-
-def _by_count(counts: Sequence[int]) -> list[int]:
-    return sorted(range(len(counts)), key=lambda place: -counts[place])
-
-
-def _power(exponent: Fraction) -> Fraction:
-    """e to the minus exponent, up to 10^-50 of it."""
     context = Context(prec=_DIGITS, Emin=MIN_EMIN)
-    return Fraction(context.exp(context.divide(Decimal(-exponent.numerator), Decimal(exponent.denominator))))
+    divided = (context.divide(Decimal(-one.numerator), Decimal(one.denominator)) for one in (exponent * error for error in errors))
+    powers = (Fraction(context.exp(one)) for one in divided)  # each up to 10^-50 of it
+    weights = (int((one.firsts[-1] << bits) * power) for one, power in zip(sequences, powers, strict=True))
+    return JointLaw(tuple(places), tuple(errors), tuple(sequences), tuple(accumulate(weights)))
 
 
 def _drawn(totals: Sequence[int], stream: Stream) -> int:

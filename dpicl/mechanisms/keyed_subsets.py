@@ -3,10 +3,9 @@
 Trust       Central: the curator holds the key; which row fell where stays secret.
 Unit        One row.
 Neighbours  ADD_OR_REMOVE_ONE.
-Guarantee   none spent. A record stands in one subset of a query at most, and no other record's place
-            depends on it, wherever in the table it stands: one record changes one subset. What runs on
-            the subsets is amplified as on a Poisson sample of rate q, as far as AES and BLAKE2 under a
-            secret key cannot be told from random functions.
+Guarantee   none spent. A record stands in one subset of a query at most, and no other record's place depends on it, wherever in the table
+            it stands: one record changes one subset. What runs on the subsets is amplified as on a Poisson sample of rate q, as far as AES
+            and BLAKE2 under a secret key cannot be told from random functions.
 Paper       DP-ICL (arXiv 2305.01639), section 3: disjoint subsets, one prompt each.
 
     (1)  identity = digest(content), ordinal among equal contents;   mark = BLAKE2b_key(identity)
@@ -54,11 +53,7 @@ def identities(contents: Sequence[bytes]) -> list[bytes]:
 
 
 def record_marks(ids: Sequence[bytes], *, key: bytes) -> np.ndarray:
-    """The mark of every identity, equation (1): shape (rows, 12), uint8.
-
-    Raises:
-        ParameterError: the key has not 32 bytes.
-    """
+    """The mark of every identity, equation (1): shape (rows, 12), uint8. Raises ParameterError: the key has not 32 bytes."""
     own = _derived(key, b"dpicl marks")
     marks = b"".join(hashlib.blake2b(one, key=own, digest_size=MARK_BYTES).digest() for one in ids)
     return np.frombuffer(marks, dtype=np.uint8).reshape(len(ids), MARK_BYTES)
@@ -66,32 +61,24 @@ def record_marks(ids: Sequence[bytes], *, key: bytes) -> np.ndarray:
 
 def keyed_subsets(marks: np.ndarray, *, key: bytes, query: int, sampling_rate: Fraction, subset_count: int) -> np.ndarray:
     """The subset of every record for this query by equations (2) and (3), or `LEFT_OUT`: shape (rows,), int64.
-
-    Args:
-        marks: of `record_marks` under the same key.
-
-    Raises:
-        ParameterError: the key has not 32 bytes, or a number is out of range.
+    `marks`: of `record_marks` under the same key.
+    Raises ParameterError: the key has not 32 bytes, or a number is out of range.
     """
     if not 0 < sampling_rate <= 1:
         raise ParameterError("sampling_rate", sampling_rate, "a number in (0, 1]")
     for name, value, least, bound in (("query", query, 0, _QUERIES), ("subset_count", subset_count, 1, _SUBSETS)):
         if not least <= value < bound:
             raise ParameterError(name, value, f"an integer in {least}..{bound - 1}")
-    words = _words(marks, _derived(key, b"dpicl places"), query)
-    subsets = _shares(words[:, 1], subset_count)
-    if sampling_rate < 1:
-        subsets[words[:, 0] >= np.uint64((sampling_rate.numerator << 64) // sampling_rate.denominator)] = LEFT_OUT
-    return subsets
-
-
-def _words(marks: np.ndarray, key: bytes, query: int) -> np.ndarray:
-    """Equation (2): shape (rows, 2), uint64."""
     blocks = np.empty((len(marks), _BLOCK_BYTES), dtype=np.uint8)
     blocks[:, :MARK_BYTES] = marks
     blocks[:, MARK_BYTES:] = np.frombuffer(query.to_bytes(_BLOCK_BYTES - MARK_BYTES, "big"), dtype=np.uint8)
-    cipher = Cipher(algorithms.AES(key), modes.ECB())  # noqa: S305 - a function of distinct blocks; nothing is to be deciphered
-    return np.frombuffer(cipher.encryptor().update(blocks.tobytes()), dtype=">u8").reshape(-1, 2).astype(np.uint64)
+    aes = algorithms.AES(_derived(key, b"dpicl places"))
+    cipher = Cipher(aes, modes.ECB()).encryptor()  # noqa: S305 - a function of distinct blocks; nothing is to be deciphered
+    joins, places = np.frombuffer(cipher.update(blocks.tobytes()), dtype=">u8").reshape(-1, 2).astype(np.uint64).T
+    subsets = _shares(places, subset_count)
+    if sampling_rate < 1:
+        subsets[joins >= np.uint64((sampling_rate.numerator << 64) // sampling_rate.denominator)] = LEFT_OUT
+    return subsets
 
 
 def _shares(words: np.ndarray, count: int) -> np.ndarray:

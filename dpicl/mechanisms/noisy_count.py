@@ -29,11 +29,7 @@ CITATIONS = ("ghosh2009universally",)
 
 
 def exact_epsilon(epsilon: float | Fraction) -> Fraction | None:
-    """The epsilon as a rational that is not larger; None stands for infinity.
-
-    Raises:
-        ParameterError: epsilon is NaN or not positive.
-    """
+    """The epsilon as a rational that is not larger; None stands for infinity. Raises ParameterError: epsilon is NaN or not positive."""
     if not epsilon > 0:
         raise ParameterError("epsilon", epsilon, "a number > 0, or inf")
     return None if math.isinf(epsilon) else Fraction(epsilon)

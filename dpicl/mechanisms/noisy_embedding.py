@@ -46,9 +46,7 @@ def whole_vectors(embeddings: np.ndarray, *, centre: np.ndarray, radius: float) 
     Args:
         embeddings: shape (answers, dimensions), of any numbers; a row of NaN for an answer that is absent.
         centre: shape (dimensions,), public.
-
-    Raises:
-        ParameterError: the radius is not finite or not positive.
+    Raises ParameterError: the radius is not finite or not positive.
     """
     if not 0 < radius < math.inf:
         raise ParameterError("radius", radius, "a finite number > 0")
@@ -57,8 +55,7 @@ def whole_vectors(embeddings: np.ndarray, *, centre: np.ndarray, radius: float) 
         moved[~np.isfinite(moved).all(axis=1)] = 0
         lengths = np.linalg.norm(moved, axis=1, keepdims=True)
     whole = (np.clip(moved / np.maximum(lengths, radius), -1, 1) * SCALE).astype(np.int64)
-    too_long = (whole**2).sum(axis=1) > SCALE**2
-    whole[too_long] = 0
+    whole[(whole**2).sum(axis=1) > SCALE**2] = 0
     return whole
 
 
@@ -84,23 +81,15 @@ class EmbeddingNoise:
 
     def release(self, vectors: np.ndarray, stream: Stream) -> list[int]:
         """Equation (2): one sum per dimension.
-
-        Args:
-            vectors: of `whole_vectors`, one for every prompt, whether it was answered or not.
-
-        Raises:
-            ParameterError: there are fewer than two.
+        `vectors`: of `whole_vectors`, one for every prompt, whether it was answered or not.
+        Raises ParameterError: there are fewer than two.
         """
         if len(vectors) < FEWEST:
             raise ParameterError("answers", len(vectors), f"at least {FEWEST}")
         return noisy_sums(vectors.sum(axis=0), variance=self.variance, stream=stream)
 
     def event(self) -> Event:
-        """What one release costs, before sampling and composition.
-
-        Raises:
-            ParameterError: without noise there is no price.
-        """
+        """What one release costs, before sampling and composition. Raises ParameterError: without noise there is no price."""
         if self.variance is None:
             raise ParameterError("sigma", "None", "noise, where a cost is stated")
         return discrete_gaussian(variance=self.variance, squared_sensitivity=self.squared_movement, neighbours=Neighbours.ADD_OR_REMOVE_ONE)
@@ -108,9 +97,7 @@ class EmbeddingNoise:
 
 def nearest(candidates: np.ndarray, noisy: Sequence[int], centre: np.ndarray) -> int:
     """Equation (3): a place among candidates of shape (candidates, dimensions); one at the centre has cosine 0.
-
-    Raises:
-        ParameterError: there is no candidate.
+    Raises ParameterError: there is no candidate.
     """
     if len(candidates) == 0:
         raise ParameterError("candidates", 0, "at least one")

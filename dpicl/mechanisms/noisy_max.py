@@ -2,12 +2,10 @@
 
 Trust       Central: the curator reads exact votes; only an index leaves.
 Unit        One row, or what the caller states.
-Neighbours  stated by the caller, with what one row can do to the votes. For `exponential_max` that
-            is the spread: the most by which one row moves the difference of two candidates. A row
-            that adds 1 to any of the votes has spread 1; one that moves a vote, or replaces a row
-            that adds 1, has spread 2.
-Guarantee   `exponential_max`: epsilon-DP, delta = 0. `gaussian_max`: that of `discrete_gaussian`,
-            of which it is the post-processing.
+Neighbours  stated by the caller, with what one row can do to the votes. For `exponential_max` that is the spread: the most by which one row
+            moves the difference of two candidates. A row that adds 1 to any of the votes has spread 1; one that moves a vote, or replaces a
+            row that adds 1, has spread 2.
+Guarantee   `exponential_max`: epsilon-DP, delta = 0. `gaussian_max`: that of `discrete_gaussian`, of which it is the post-processing.
 Paper       [MS20] McKenna and Sheldon, permute-and-flip (arXiv 2010.12603); [DKSSWXZ21] Ding et al.
             (arXiv 2105.07260): it is equal in law to the argmax after exponential noise (2).
 
@@ -44,24 +42,15 @@ CITATIONS = ("mckenna2020permute", "ding2021permute")
 
 def exponential_max(votes: Iterable[int], *, epsilon: Fraction | None, spread: int, stream: Stream) -> int:
     """Index of the winner by equation (1); the first of the largest at epsilon = infinity (None).
-
-    Args:
-        votes: shape (candidates,), whole numbers of any size and sign.
-
-    Raises:
-        ParameterError: no candidates, epsilon <= 0, or the spread is no whole number >= 1.
+    `votes`: shape (candidates,), whole numbers of any size and sign.
+    Raises ParameterError: no candidates, epsilon <= 0, or the spread is no whole number >= 1.
     """
     return int(exponential_maxima([votes], epsilon=epsilon, spread=spread, stream=stream)[0])
 
 
 def exponential_maxima(candidate_sets: Iterable[Iterable[int]], *, epsilon: Fraction | None, spread: int, stream: Stream) -> np.ndarray:
     """`exponential_max` of every candidate set, each at the full epsilon.
-
-    Args:
-        candidate_sets: votes, shape (sets, candidates).
-
-    Returns:
-        Shape (sets,), int64.
+    `candidate_sets`: votes, shape (sets, candidates). Returns shape (sets,), int64.
     """
     votes = _whole(candidate_sets)
     _check(epsilon, spread)
@@ -82,9 +71,7 @@ def _one_of(heads: np.ndarray, stream: Stream) -> np.ndarray:
 
 def gaussian_max(votes: Iterable[int], *, variance: Fraction | None, stream: Stream) -> int:
     """Index of the winner by equation (3); the first of the largest at epsilon = infinity (None).
-
-    Raises:
-        ParameterError: no candidates, or the variance is not positive, or larger than 2^80.
+    Raises ParameterError: no candidates, or the variance is not positive, or larger than 2^80.
     """
     return int(gaussian_maxima([votes], variance=variance, stream=stream)[0])
 
@@ -98,9 +85,7 @@ def gaussian_maxima(candidate_sets: Iterable[Iterable[int]], *, variance: Fracti
 
 def exponential_guarantee(epsilon: Fraction | None, *, spread: int, neighbours: Neighbours, unit: str = "row") -> Guarantee:
     """The cost of one `exponential_max`, where one row has this spread under these neighbours.
-
-    Raises:
-        ParameterError: epsilon <= 0, or the spread is no whole number >= 1.
+    Raises ParameterError: epsilon <= 0, or the spread is no whole number >= 1.
     """
     _check(epsilon, spread)
     return pure_guarantee("noisy-max", epsilon, ("spread", spread), ("neighbours", neighbours.value), neighbours=neighbours, unit=unit)

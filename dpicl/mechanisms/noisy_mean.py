@@ -31,7 +31,6 @@ import numpy as np
 from dpicl.accounting.guarantee import Guarantee, Neighbours, pure_guarantee
 from dpicl.errors import ParameterError
 from dpicl.mechanisms.noisy_count import noisy_counts
-from dpicl.mechanisms.samplers import discrete_laplaces
 from dpicl.randomness import Stream
 
 CITATIONS = ("carey2024dptabicl", "ghosh2009universally")
@@ -76,17 +75,14 @@ class Grid:
 
     def total(self, values: np.ndarray) -> int:
         """The exact sum of `units`; of whole numbers in short types on whole steps without a copy of them in doubles."""
-        if self._is_whole and values.dtype.kind in "iu" and values.dtype.itemsize <= 4:
+        is_whole = self.step == 1 and all(float(bound).is_integer() and abs(bound) <= 2**53 for bound in (self.low, self.high))
+        if is_whole and values.dtype.kind in "iu" and values.dtype.itemsize <= 4:
             shortest, longest = np.iinfo(values.dtype).min, np.iinfo(values.dtype).max
             if shortest <= self.high and self.low <= longest:
                 clipped = np.clip(values, max(int(self.low), shortest), min(int(self.high), longest))
                 return int(clipped.sum(dtype=np.int64)) - len(values) * int(self.zero)
         units = self.units(values)
         return (int((units >> 32).sum()) << 32) + int((units & 0xFFFFFFFF).sum())
-
-    @cached_property
-    def _is_whole(self) -> bool:
-        return self.step == 1 and all(float(bound).is_integer() and abs(bound) <= 2**53 for bound in (self.low, self.high))
 
 
 def noisy_mean(values: np.ndarray, grid: Grid, *, epsilon: Fraction | None, stream: Stream) -> float:
@@ -112,21 +108,15 @@ def noisy_means(columns: Sequence[np.ndarray], grid: Grid, *, epsilon: Fraction 
 def noised_means(totals: Sequence[int], counts: Sequence[int], grid: Grid, *, epsilon: Fraction | None, stream: Stream) -> list[float]:
     """`noisy_means` of columns of which the exact sums of units, and the rows that have a value, are known already."""
     if epsilon is not None:
-        totals = _noisy(totals, grid, epsilon / 2, stream)
+        totals = noisy_counts(totals, epsilon=epsilon / 2 / grid.sensitivity, stream=stream)
         counts = noisy_counts(counts, epsilon=epsilon / 2, stream=stream)
     return [_mean(total, count, grid) for total, count in zip(totals, counts, strict=True)]
 
 
 def means_over(totals: Sequence[int], counts: Sequence[int], grid: Grid, *, epsilon: Fraction | None, stream: Stream) -> list[float]:
     """Equations (2) and (4) with all of epsilon for the sum, over noisy counts that are paid for elsewhere."""
-    noisy = totals if epsilon is None else _noisy(totals, grid, epsilon, stream)
+    noisy = totals if epsilon is None else noisy_counts(totals, epsilon=epsilon / grid.sensitivity, stream=stream)
     return [_mean(total, count, grid) for total, count in zip(noisy, counts, strict=True)]
-
-
-def _noisy(totals: Sequence[int], grid: Grid, epsilon: Fraction, stream: Stream) -> list[int]:
-    """Equation (2) with this epsilon for the sum alone."""
-    noise = discrete_laplaces(grid.sensitivity / epsilon, len(totals), stream)
-    return [total + more for total, more in zip(totals, noise, strict=True)]
 
 
 def _mean(total: int, count: int, grid: Grid) -> float:

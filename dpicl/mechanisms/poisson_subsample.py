@@ -28,11 +28,7 @@ _ROWS_PER_BLOCK = 1 << 16
 
 
 def poisson_subsample(row_count: int, *, sampling_rate: Fraction, stream: Stream) -> np.ndarray:
-    """Positions of the sampled rows, ascending, int64; equation (1).
-
-    Raises:
-        ParameterError: the rate is outside (0, 1].
-    """
+    """Positions of the sampled rows, ascending, int64; equation (1). Raises ParameterError: the rate is outside (0, 1]."""
     if not 0 < sampling_rate <= 1:
         raise ParameterError("sampling_rate", sampling_rate, "a number in (0, 1]")
     if sampling_rate == 1:

@@ -5,9 +5,8 @@ Unit        One row.
 Neighbours  ADD_OR_REMOVE_ONE.
 Guarantee   `gaussian`: that of a Gaussian of multiplier sigma, priced by the accountant at a delta.
             `exponential` and `clipped-logits`: epsilon-DP, delta = 0.
-Paper       [T24] DP few-shot generation (arXiv 2309.11765), algorithm 1 and appendix A: (1) and (2).
-            [A24] Amin et al., private prediction (arXiv 2407.12108): (3). In place of their softmax
-            stands permute-and-flip, which is as private and loses at most as much.
+Paper       [T24] DP few-shot generation (arXiv 2309.11765), algorithm 1 and appendix A: (1) and (2). [A24] Amin et al., private prediction
+            (arXiv 2407.12108): (3). In place of their softmax stands permute-and-flip, which is as private and loses at most as much.
 
     (1)  argmax_j sum_i v_ij + Z_j,    v_i = p_i S,            Z of variance sigma^2 D
     (2)  noisy max of sum_i v_ij,      v_i = p_i / max p_i S,  at epsilon and spread R
@@ -71,22 +70,14 @@ class TokenNoise:
         return UNITS * (1 if self.row_is_voter else 2)
 
     def select(self, sums: Sequence[int] | np.ndarray, stream: Stream) -> int:
-        """Place of the selected candidate; `sums` are exact, shape (candidates,).
-
-        Raises:
-            ParameterError: there is no candidate.
-        """
+        """Place of the selected candidate; `sums` are exact, shape (candidates,). Raises ParameterError: there is no candidate."""
         if self.kind == "gaussian":
             variance = None if self.amount is None else self.amount**2 * self.squared_movement
             return gaussian_max(sums, variance=variance, stream=stream)
         return exponential_max(sums, epsilon=self.amount, spread=self.spread, stream=stream)
 
     def event(self) -> Event:
-        """What one token costs, before sampling and composition.
-
-        Raises:
-            ParameterError: without noise there is no price.
-        """
+        """What one token costs, before sampling and composition. Raises ParameterError: without noise there is no price."""
         if self.amount is None:
             raise ParameterError("amount", "None", "noise, where a cost is stated")
         if self.kind == "gaussian":

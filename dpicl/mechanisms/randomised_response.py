@@ -3,8 +3,7 @@
 Trust       Local model. True codes exist on the client only; `randomise` is the boundary.
 Unit        One report of one attribute by one client.
 Neighbours  REPLACE_ONE: that client's code becomes any other code.
-Guarantee   epsilon-LDP per report, delta = 0. One client sending d reports spends
-            epsilon_1 + ... + epsilon_d (sequential composition).
+Guarantee   epsilon-LDP per report, delta = 0. One client sending d reports spends epsilon_1 + ... + epsilon_d (sequential composition).
 Paper       [W65] two categories; [KBR16] k categories; DP-TabICL section III-B1.
 
     (1)  p = K / 2^b          truthful report       K = 2^b - (k - 1) W
@@ -75,9 +74,7 @@ def response(*, epsilon: float, categories: int) -> Response:
     """The best integer weights for this epsilon; equations (1) to (3).
 
     Sixteen random bits serve unless rounding would waste more than a thousandth of epsilon.
-
-    Raises:
-        ParameterError: epsilon <= 0 or NaN, or categories outside 1..8,192.
+    Raises ParameterError: epsilon <= 0 or NaN, or categories outside 1..8,192.
     """
     if not epsilon > 0:
         raise ParameterError("epsilon", epsilon, "a number > 0, or inf")
@@ -85,37 +82,24 @@ def response(*, epsilon: float, categories: int) -> Response:
         raise ParameterError("categories", categories, f"1 to {MAX_CATEGORIES}")
     if math.isinf(epsilon) or categories == 1:
         return Response(categories, 16, 1 << 16, 0)
-    short, long = (_weights(epsilon, categories, bits) for bits in (16, 32))
-    if categories <= _FEW and short.keep > short.lie and short.epsilon >= _TIGHT * epsilon:
-        return short
-    if long.keep <= long.lie:
-        raise PrivacyError(f"epsilon={epsilon} over {categories} categories is too small to tell the truth from a lie")
-    return long
-
-
-def _weights(epsilon: float, categories: int, bits: int) -> Response:
-    total = 1 << bits
     odds = math.exp(epsilon) if epsilon < 700 else math.inf
-    lie = max(1, math.ceil(total / (categories - 1 + odds)))
-    keep = total - (categories - 1) * lie
-    # Doubles round: a margin of a few last places keeps (3) true of the exact logarithm.
-    limit = epsilon - 2**-50 * max(1.0, epsilon)
-    while keep > lie and math.log(keep / lie) > limit:
-        lie, keep = lie + 1, keep - (categories - 1)
-    return Response(categories, bits, keep, lie)
+    limit = epsilon - 2**-50 * max(1.0, epsilon)  # doubles round: a margin of a few last places keeps (3) true of the exact logarithm
+    for bits in (16, 32):
+        lie = max(1, math.ceil((1 << bits) / (categories - 1 + odds)))
+        keep = (1 << bits) - (categories - 1) * lie
+        while keep > lie and math.log(keep / lie) > limit:
+            lie, keep = lie + 1, keep - (categories - 1)
+        law = Response(categories, bits, keep, lie)
+        if keep > lie and (bits == 32 or (categories <= _FEW and law.epsilon >= _TIGHT * epsilon)):
+            return law
+    raise PrivacyError(f"epsilon={epsilon} over {categories} categories is too small to tell the truth from a lie")
 
 
 def randomise(codes: np.ndarray, law: Response, stream: Stream) -> np.ndarray:
     """Report each code under `law`.
-
-    Args:
-        codes: shape (clients,), integers in 0..categories-1.
-
-    Returns:
-        Reports, shape (clients,), uint8, or uint16 where there are more than 256 categories.
-
-    Raises:
-        DataError: some code is outside the domain (the message gives the count only).
+    `codes`: shape (clients,), integers in 0..categories-1. Returns reports, shape (clients,), uint8, or uint16 where there are more than
+    256 categories.
+    Raises DataError: some code is outside the domain (the message gives the count only).
     """
     if len(codes) and not 0 <= codes.min() <= codes.max() < law.categories:
         outside = int(np.count_nonzero((codes < 0) | (codes >= law.categories)))
@@ -126,28 +110,24 @@ def randomise(codes: np.ndarray, law: Response, stream: Stream) -> np.ndarray:
     reports = np.empty_like(truth)
     for start in range(0, len(truth), _ROWS_PER_BLOCK):
         block = slice(start, start + _ROWS_PER_BLOCK)
-        _report(truth[block], law, stream, reports[block])
+        words = stream.words(len(truth[block]), np.uint16 if law.bits == 16 else np.uint32)
+        if law.categories == 2:
+            np.bitwise_xor(truth[block], (words >= law.keep).view(np.uint8), out=reports[block])
+            continue
+        # the truth is shifted by 0 with weight `keep`, by each of 1..k-1 with weight `lie`
+        table = None if law.bits == 32 else _shift_table(law)
+        shift = _scaled(words, law) if table is None else table[words]
+        # Below the categories the subtraction wraps round to a large number, so the smaller is the sum modulo k.
+        np.add(truth[block], shift, out=shift, casting="unsafe")
+        np.minimum(shift, shift - shift.dtype.type(law.categories), out=reports[block], casting="unsafe")
     return reports
-
-
-def _report(truth: np.ndarray, law: Response, stream: Stream, reports: np.ndarray) -> None:
-    """Shift the truth by 0 with weight `keep`, by each of 1..k-1 with weight `lie`."""
-    words = stream.words(len(truth), np.uint16 if law.bits == 16 else np.uint32)
-    if law.categories == 2:
-        np.bitwise_xor(truth, (words >= law.keep).view(np.uint8), out=reports)
-        return
-    shift = _scaled(words, law) if law.bits == 32 or _scales(law) else _shift_table(law)[words]
-    # Below the categories the subtraction wraps round to a large number, so the smaller is the sum modulo k.
-    np.add(truth, shift, out=shift, casting="unsafe")
-    np.minimum(shift, shift - shift.dtype.type(law.categories), out=reports, casting="unsafe")
 
 
 def _scaled(words: np.ndarray, law: Response) -> np.ndarray:
     """The shifts of `_shift_table` as one multiplication of floats; overwrites `words`.
 
-    Doubles are right for every word of 32 bits: a quotient is at least 1 / lie below the next whole
-    number, and the factor moves one of up to 2^32 / lie by less than 2^-7 / lie. Where floats are right
-    for sixteen bits `_scales` looks up.
+    Doubles are right for every word of 32 bits: a quotient is at least 1 / lie below the next whole number, and the factor moves one of up
+    to 2^32 / lie by less than 2^-7 / lie. Where floats are not right for sixteen bits there is a `_shift_table`.
     """
     first = words.dtype.type(law.keep - law.lie)
     np.maximum(words, first, out=words)  # a float's maximum takes longer than all the rest
@@ -159,13 +139,9 @@ def _scaled(words: np.ndarray, law: Response) -> np.ndarray:
     return scaled.astype(np.uint8 if law.categories <= 128 else np.uint16)
 
 
-@lru_cache(maxsize=256)
-def _scales(law: Response) -> bool:
-    """Whether floats give every word its shift: looked up for all of them, once for a law."""
-    return bool((_scaled(np.arange(1 << 16, dtype=np.uint16), law) == _shift_table(law)).all())
-
-
-@lru_cache(maxsize=64)
-def _shift_table(law: Response) -> np.ndarray:
+@lru_cache(maxsize=128)
+def _shift_table(law: Response) -> np.ndarray | None:
+    """The shift of every word of sixteen bits; None where floats give all of them, which is quicker: looked up once for a law."""
     words = np.arange(1 << 16, dtype=np.int64)
-    return np.where(words < law.keep, 0, 1 + (words - law.keep) // law.lie).astype(np.uint8 if law.categories <= 128 else np.uint16)
+    table = np.where(words < law.keep, 0, 1 + (words - law.keep) // law.lie).astype(np.uint8 if law.categories <= 128 else np.uint16)
+    return None if (_scaled(words.astype(np.uint16), law) == table).all() else table

@@ -4,8 +4,7 @@ Trust       none of its own: mechanisms call these with a secret stream.
 Unit        -
 Neighbours  -
 Guarantee   none spent: samplers touch no private value.
-Paper       [GRS09] Ghosh, Roughgarden and Sundararajan 2009 for (1) as the two-sided geometric
-            law (2); the digits of (3) follow from it.
+Paper       [GRS09] Ghosh, Roughgarden and Sundararajan 2009 for (1) as the two-sided geometric law (2); the digits of (3) follow from it.
 
     (1)  P[Z = z]  proportional to  exp(-|z| / scale),  z integer     discrete Laplace
     (2)  Z = G - G',  P[G = g]  proportional to  exp(-g / scale),  g = 0, 1, 2 ...
@@ -39,11 +38,7 @@ _WIDEST = 62
 
 
 def discrete_laplaces(scale: Fraction, count: int, stream: Stream) -> list[int]:
-    """`count` independent integers of law (1), by equation (2).
-
-    Raises:
-        ParameterError: the scale is not positive.
-    """
+    """`count` independent integers of law (1), by equation (2). Raises ParameterError: the scale is not positive."""
     if scale.numerator <= 0:
         raise ParameterError("scale", scale, "a positive rational")
     drawn = _geometrics(scale, 2 * count, stream)

@@ -49,24 +49,17 @@ class SparseVector:
 
     def threshold_noises(self, count: int, stream: Stream) -> np.ndarray:
         """Equation (1) for so many thresholds: shape (count,), secret, and the same for all sums up to the first "yes"."""
-        return self._noises(count, stream)
+        drawn = [0] * count if self.epsilon is None else discrete_laplaces(2 * self.spread / self.epsilon, count, stream)
+        return np.array(drawn, dtype=object)
 
     def are_below(self, totals: Sequence[int] | np.ndarray, threshold: int, noises: np.ndarray, stream: Stream) -> np.ndarray:
         """Equation (2) for one sum under each threshold's noise: shapes (thresholds,) and (thresholds,), bool."""
         exact = np.array([operator.index(total) for total in totals], dtype=object)
-        return np.asarray(exact + self._noises(len(exact), stream) < threshold + noises, dtype=bool)
+        return np.asarray(exact + self.threshold_noises(len(exact), stream) < threshold + noises, dtype=bool)
 
     def event(self) -> Event:
-        """What all answers up to the first "yes" cost.
-
-        Raises:
-            ParameterError: without noise there is no price.
-        """
+        """What all answers up to the first "yes" cost. Raises ParameterError: without noise there is no price."""
         if self.epsilon is None:
             raise ParameterError("epsilon", "None", "noise, where a cost is stated")
         stated = (("epsilon", float(self.epsilon)), ("spread", self.spread), ("neighbours", Neighbours.ADD_OR_REMOVE_ONE.value))
         return Event("sparse-vector", stated)
-
-    def _noises(self, count: int, stream: Stream) -> np.ndarray:
-        drawn = [0] * count if self.epsilon is None else discrete_laplaces(2 * self.spread / self.epsilon, count, stream)
-        return np.array(drawn, dtype=object)

@@ -101,11 +101,7 @@ class StableTop:
         return 1 + bisect_left(range(1, enough), True, key=lambda least: self.delta * (power(least) + power(least - 1)) >= 1)
 
     def event(self) -> Event:
-        """What one choice costs, before sampling and composition.
-
-        Raises:
-            ParameterError: without noise there is no price.
-        """
+        """What one choice costs, before sampling and composition. Raises ParameterError: without noise there is no price."""
         if self.size_epsilon is None or self.test_epsilon is None:
             raise ParameterError("epsilon", "None", "noise, where a cost is stated")
         return approximate(float(self.size_epsilon + self.test_epsilon), float(self.delta))

@@ -53,16 +53,14 @@ class Unary:
 
     def guarantee(self) -> Guarantee:
         """The cost of one report."""
-        event = Event("unary-encoding", (("categories", self.categories), ("weight", self.weight), ("total", _TOTAL)))
-        return Guarantee(self.epsilon, 0.0, Neighbours.REPLACE_ONE, "client", event)
+        parameters = (("categories", self.categories), ("weight", self.weight), ("total", _TOTAL))
+        return Guarantee(self.epsilon, 0.0, Neighbours.REPLACE_ONE, "client", Event("unary-encoding", parameters))
 
 
 def unary(*, epsilon: float, categories: int) -> Unary:
     """The least weight that costs no more than this epsilon; equation (2).
-
-    Raises:
-        ParameterError: epsilon is not a finite positive number, or categories outside 1..65,536.
-        PrivacyError: epsilon is so large that no lie would ever be reported, or so small that a bit says nothing.
+    Raises ParameterError: epsilon is not a finite positive number, or categories outside 1..65,536; PrivacyError: epsilon is so large that
+    no lie would ever be reported, or so small that a bit says nothing.
     """
     if not 0 < epsilon < math.inf:
         raise ParameterError("epsilon", epsilon, "a finite number > 0")
@@ -79,15 +77,8 @@ def unary(*, epsilon: float, categories: int) -> Unary:
 
 def report(codes: np.ndarray, law: Unary, stream: Stream) -> np.ndarray:
     """Report each code under `law`.
-
-    Args:
-        codes: shape (clients,), integers in 0..categories-1.
-
-    Returns:
-        Bits, shape (clients, categories), bool.
-
-    Raises:
-        DataError: some code is outside the domain (the message gives the count only).
+    `codes`: shape (clients,), integers in 0..categories-1. Returns bits, shape (clients, categories), bool.
+    Raises DataError: some code is outside the domain (the message gives the count only).
     """
     outside = int(np.count_nonzero((codes < 0) | (codes >= law.categories)))
     if outside:

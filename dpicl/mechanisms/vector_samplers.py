@@ -42,9 +42,7 @@ def bernoulli_exps(numerators: Sequence[int] | np.ndarray, denominator: int, str
     Args:
         numerators: shape (draws,), whole numbers >= 0 of any size.
         bits: of the words that decide all but ties, 1 to 62; the law does not depend on it.
-
-    Returns:
-        Shape (draws,), bool.
+    Returns shape (draws,), bool.
     """
     exact = np.array(numerators, dtype=object)
     wholes, rests = exact // denominator, exact % denominator
@@ -92,9 +90,7 @@ def uniforms(bound: int, count: int, stream: Stream) -> np.ndarray:
 
 def discrete_gaussians(variance: Fraction, count: int, stream: Stream) -> np.ndarray:
     """Independent whole numbers of law (3), sigma^2 = `variance`; shape (count,), int64.
-
-    Raises:
-        ParameterError: the variance is not positive, or larger than 2^80.
+    Raises ParameterError: the variance is not positive, or larger than 2^80.
     """
     if not 0 < variance <= LARGEST_VARIANCE:
         raise ParameterError("variance", variance, "a positive rational, at most 2^80")
@@ -102,17 +98,12 @@ def discrete_gaussians(variance: Fraction, count: int, stream: Stream) -> np.nda
     t = math.isqrt(n // d) + 1
     accepted, missing = [np.zeros(0, dtype=np.int64)], count
     while missing > 0:
-        values = _laplaces(t, min(3 * missing + 8, _BLOCK), stream)
+        fine = uniforms(t, min(3 * missing + 8, _BLOCK), stream)  # algorithm 2: what is accepted of so many tries at scale t
+        fine = fine[bernoulli_exps(fine, t, stream)]
+        magnitudes = fine + t * _geometrics(len(fine), stream)
+        negative = uniforms(2, len(fine), stream) == 1
+        values = np.where(negative, -magnitudes, magnitudes)[~(negative & (magnitudes == 0))]
         excess = np.abs(values).astype(object) * (d * t) - n
         accepted.append(values[bernoulli_exps(excess * excess, 2 * n * d * t * t, stream)])
         missing -= len(accepted[-1])
     return np.concatenate(accepted)[:count]
-
-
-def _laplaces(scale: int, tries: int, stream: Stream) -> np.ndarray:
-    """Discrete Laplace draws of a whole scale that are accepted among so many tries: algorithm 2."""
-    fine = uniforms(scale, tries, stream)
-    fine = fine[bernoulli_exps(fine, scale, stream)]
-    magnitudes = fine + scale * _geometrics(len(fine), stream)
-    negative = uniforms(2, len(fine), stream) == 1
-    return np.where(negative, -magnitudes, magnitudes)[~(negative & (magnitudes == 0))]

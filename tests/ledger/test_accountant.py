@@ -15,8 +15,10 @@ from scipy.stats import norm
 
 from dpicl.accounting.accountant import Cost, check, compose, price
 from dpicl.accounting.amplification import amplify
+from dpicl.accounting.discrete_gaussian import discrete_gaussian
 from dpicl.accounting.events import approximate, gaussian, parallel, poisson_sampled, pure, repeated, sequential
 from dpicl.accounting.guarantee import Event, Guarantee, Neighbours
+from dpicl.accounting.pld import epsilon_at
 from dpicl.accounting.prv import bracket
 from dpicl.errors import PrivacyError
 from tests.ledger.workload import ADD, REPLACE, cost
@@ -184,6 +186,15 @@ def test_without_a_delta_gaussians_cost_infinity_and_it_says_so() -> None:
 def test_an_infinite_part_makes_an_infinite_whole() -> None:
     parts = [cost(math.inf), price(gaussian(sigma=1.0), neighbours=ADD, unit="row", delta=1e-5)]
     assert compose(parts, delta=1e-5).epsilon == math.inf
+
+
+def test_a_price_is_the_same_in_every_process() -> None:
+    """The order of a set is another one in every process, and sums of floats depend on it: a release charged again must cost what it did."""
+    parts = [(approximate(0.1 * n, 1e-9 * n), n) for n in range(1, 7)] + [
+        (discrete_gaussian(variance=Fraction(50), squared_sensitivity=2, neighbours=ADD), 1)
+    ]
+    orders = [parts, parts[::-1], parts[3:] + parts[:3]]
+    assert len({epsilon_at.__wrapped__(order, ADD, 1e-5) for order in orders}) == 1  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("other", [cost(1.0, REPLACE), cost(1.0, ADD, "client"), cost(1.0, REPLACE, "person")])

@@ -14,8 +14,8 @@ from sqlalchemy import text
 
 import dpicl.accounting.ledger as package
 from dpicl import __version__
+from dpicl.accounting.ledger.database import known_schemas
 from dpicl.accounting.ledger.models import SCHEMA, metadata
-from dpicl.accounting.ledger.schema import known_schemas
 from dpicl.errors import LedgerError, LedgerRefusedError
 from tests.ledger.earlier import EARLIER, by, held, newer_program, tables, write_earlier
 from tests.ledger.mortal import die_moving

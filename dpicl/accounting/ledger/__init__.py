@@ -1,8 +1,7 @@
 """The privacy ledger: a durable record of releases and what they cost.
 
-Open it with `Ledger.open(url, key, anchor_file)`, `ensure_account` once, `reserve` a release
-before its private rows are read, and `publish` what was drawn: the first to publish wins,
-all others read the winner's.
+Open it with `Ledger.open(url, key, anchor_file)`, `ensure_account` once, `reserve` a release before its private rows are read, and
+`publish` what was drawn: the first to publish wins, all others read the winner's.
 """
 
 from dpicl.accounting.ledger.keys import content_version, earlier_release_id, keyed_hash, load_key, release_id

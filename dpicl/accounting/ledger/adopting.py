@@ -22,17 +22,15 @@ from dpicl.accounting.guarantee import Neighbours
 from dpicl.accounting.ledger import chain, seals
 from dpicl.accounting.ledger.anchor import Head
 from dpicl.accounting.ledger.models import drawings, entries, head
-from dpicl.accounting.ledger.rows import account_row, now
-from dpicl.accounting.ledger.state import LedgerState, write_state
+from dpicl.accounting.ledger.rows import LedgerState, account_row, now, write_state
 from dpicl.accounting.ledger.values import Account
 from dpicl.errors import LedgerRefusedError
 
 _RECEIPTS = ("reserved", "taken_up", "published")
 _PUBLISHED = ("artefact_sha256", "published_utc")
 _COLUMNS = tuple(column.name for column in entries.c)
-Newest = dict[str, tuple[int, dict[str, Any]]]
+_Newest = dict[str, tuple[int, dict[str, Any]]]
 """By account, what the newest record says of it, and its number."""
-ReceiptRecords = Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -41,7 +39,7 @@ class Standing:
 
     account: str
     release_id: str
-    receipt: ReceiptRecords
+    receipt: Sequence[Mapping[str, Any]]
     artefact_sha256: str | None = None
 
 
@@ -75,12 +73,8 @@ class Rebuilt:
 
 
 def rebuilt(key: bytes, remains: Remains) -> Rebuilt:
-    """What the receipts prove.
-
-    Raises:
-        LedgerRefusedError: no receipt was written under this key.
-    """
-    newest: Newest = {}
+    """What the receipts prove. Raises LedgerRefusedError: no receipt was written under this key."""
+    newest: _Newest = {}
     unproved: set[str] = set()
     last = _take_adopted(key, remains.adopted, newest)
     rows: dict[str, dict[str, Any]] = {}
@@ -117,7 +111,7 @@ def rebuilt(key: bytes, remains: Remains) -> Rebuilt:
     return Rebuilt(state, [row for name, row in rows.items() if name not in replaced], last, sorted(unproved))
 
 
-def _take_adopted(key: bytes, record: Mapping[str, Any], newest: Newest) -> int:
+def _take_adopted(key: bytes, record: Mapping[str, Any], newest: _Newest) -> int:
     """What the first record of an earlier rebuilt ledger says; gives its number, 0 where there was none or it is no true record."""
     content = chain.true_content(key, record)
     if content is None or record["kind"] != "adopted":
@@ -129,7 +123,7 @@ def _take_adopted(key: bytes, record: Mapping[str, Any], newest: Newest) -> int:
     return int(record["sequence"])
 
 
-def _take_caps(key: bytes, caps: Mapping[str, Mapping[str, Any]], newest: Newest, unproved: set[str]) -> int:
+def _take_caps(key: bytes, caps: Mapping[str, Mapping[str, Any]], newest: _Newest, unproved: set[str]) -> int:
     """Caps that were decided since an account's newest receipt; gives the last record's number."""
     last = 0
     for name, record in caps.items():
@@ -144,8 +138,8 @@ def _take_caps(key: bytes, caps: Mapping[str, Mapping[str, Any]], newest: Newest
     return last
 
 
-def write(connection: Connection, key: bytes, made: Rebuilt, first: int) -> None:
-    """Fill an empty ledger; its chain begins at record `first`, so that its number says what is lost.
+def write(connection: Connection, key: bytes, made: Rebuilt, first: int) -> Head:
+    """Fill an empty ledger, and give its end; its chain begins at record `first`, so that its number says what is lost.
 
     All releases count as begun: whether their mechanisms have read rows was noted in what is lost.
     """
@@ -155,7 +149,7 @@ def write(connection: Connection, key: bytes, made: Rebuilt, first: int) -> None
         connection.execute(insert(drawings), [{"release_id": row["release_id"]} for row in made.entries])
     seals.seal_all(connection)
     connection.execute(update(head).values(sequence=first - 1, hash=""))
-    chain.append(connection, key, Head(first - 1), "adopted", {**made.state, "entries": made.entries, "adopted_utc": now()})
+    return chain.append(connection, key, Head(first - 1), "adopted", {**made.state, "entries": made.entries, "adopted_utc": now()})
 
 
 def _proved(key: bytes, one: Standing) -> tuple[int, dict[str, Any], dict[str, Any]] | None:

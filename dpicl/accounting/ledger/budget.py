@@ -1,15 +1,13 @@
 """What an account has spent, and what fits beside it.
 
-Guarantee   the caller's transaction decides what is seen; `reserve` composes under lock. Releases are chosen
-            one after another, each perhaps after looking at those before it, so that an account with a cap goes
-            by a privacy filter (`filters`). Distributions of privacy loss price what is fixed beforehand: a
-            release by itself, and the entries of benchmarks, on which nothing is at stake.
+Guarantee   the caller's transaction decides what is seen; `reserve` composes under lock. Releases are chosen one after another, each
+            perhaps after looking at those before it, so that an account with a cap goes by a privacy filter (`filters`). Distributions of
+            privacy loss price what is fixed beforehand: a release by itself, and the entries of benchmarks, on which nothing is at stake.
 """
 
 from __future__ import annotations
 
 import json
-import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,41 +19,26 @@ from dpicl.accounting.events import guarantee_from_json
 from dpicl.accounting.filters import Spent
 from dpicl.accounting.guarantee import Guarantee, Neighbours, to_replace_one
 from dpicl.accounting.ledger.models import entries
-from dpicl.accounting.ledger.state import spent_of
+from dpicl.accounting.ledger.rows import spent_of
 from dpicl.accounting.ledger.values import Account, Quote
 from dpicl.errors import BudgetError, PrivacyError
 
-NO_TOTAL = Cost(math.inf, 0.0, "no total under one unit and one relation")
 CLIENT = "client"
 """Unit of local releases: the client who reports owns the row, or is the person of it."""
 
 
 def as_paid(guarantee: Guarantee, account: Account) -> Guarantee:
     """A guarantee as an account states it: a client's for the row or person that reports, one for added rows twice under replace-one.
-
-    Raises:
-        PrivacyError: it protects something else.
+    Raises PrivacyError: it protects something else.
     """
     same_unit = replace(guarantee, unit=account.unit) if guarantee.unit == CLIENT else guarantee
     paid = to_replace_one(same_unit) if account.neighbours is Neighbours.REPLACE_ONE else same_unit
-    check_relation(account, paid)
+    _check_relation(account, paid)
     return paid
 
 
-def with_entry(spent: Spent | None, guarantee: Guarantee, account: Account) -> Spent | None:
-    """A total with one entry more; None where there is none under one unit and one relation, as in an older account that is exhausted."""
-    try:
-        return None if spent is None else spent.plus(as_paid(guarantee, account))
-    except PrivacyError:
-        return None
-
-
-def check_relation(account: Account, guarantee: Guarantee) -> None:
-    """Refuse an entry that protects something else than its account.
-
-    Raises:
-        PrivacyError: unit or neighbours differ.
-    """
+def _check_relation(account: Account, guarantee: Guarantee) -> None:
+    """Refuse an entry that protects something else than its account."""
     if (guarantee.unit, guarantee.neighbours) != (account.unit, account.neighbours):
         raise PrivacyError(
             f"account {account.name!r} protects {account.neighbours} of one {account.unit}; "
@@ -66,7 +49,7 @@ def check_relation(account: Account, guarantee: Guarantee) -> None:
 def quote(connection: Connection, account: Account, extra: Sequence[Guarantee]) -> Quote:
     """The account's total before and after `extra`, and what that costs alone."""
     for guarantee in extra:
-        check_relation(account, guarantee)
+        _check_relation(account, guarantee)
     alone = compose(extra, delta=account.delta_cap)
     return Quote(alone, total(connection, account), total(connection, account, extra), account.epsilon_cap)
 
@@ -91,12 +74,10 @@ def total(connection: Connection, account: Account, extra: Sequence[Guarantee] =
 
 def check_cap(connection: Connection, account: Account, guarantee: Guarantee) -> Spent | None:
     """Refuse what does not fit; gives the account's total with it, None on a benchmark.
-
-    Raises:
-        PrivacyError: unit or neighbours differ from the account's.
-        BudgetError: with what was requested, spent, the cap and what is left.
+    Raises PrivacyError: unit or neighbours differ from the account's; BudgetError: with what was requested, spent, the cap and what is
+    left.
     """
-    check_relation(account, guarantee)
+    _check_relation(account, guarantee)
     cap = account.epsilon_cap
     if cap is None:
         return None

@@ -9,21 +9,26 @@ tables must hold; `verify` compares all of them. One lock serialises all changes
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Literal
 
-from sqlalchemy import Connection, Row, insert, select, update
+from sqlalchemy import Connection, insert, select, update
 
 from dpicl.accounting.ledger import seals
 from dpicl.accounting.ledger.anchor import Anchor, Head
 from dpicl.accounting.ledger.database import Database
 from dpicl.accounting.ledger.keys import canonical, keyed_hash
-from dpicl.accounting.ledger.models import entries, head, records
-from dpicl.accounting.ledger.state import digest_of, read_state
+from dpicl.accounting.ledger.models import accounts, assets, drawings, entries, head, records, totals
+from dpicl.accounting.ledger.rows import digest_of, read_state
 from dpicl.errors import LedgerRefusedError
 
 RecordKind = Literal["opened", "cap", "bound", "settled", "adopted", "reserved", "drawing", "taken_up", "published"]
+_TABLES = {"account": accounts, "entry": entries, "asset": assets, "total": totals, "begun release": drawings}
+_ENTRY = frozenset(entries.c.keys())
+_TERMS = ("unit", "neighbours", "epsilon_cap", "delta_cap")
+_BATCH = 1000
 
 
 def read_head(connection: Connection, *, lock: bool = False) -> Head:
@@ -42,9 +47,7 @@ def hash_at(connection: Connection, sequence: int) -> str | None:
 
 def check_seen(connection: Connection, seen: Head, end: Head) -> None:
     """Compare what an anchor has seen with the end of the chain, read no earlier than the anchor.
-
-    Raises:
-        LedgerRefusedError: the chain ends before the anchor, or holds another record there.
+    Raises LedgerRefusedError: the chain ends before the anchor, or holds another record there.
     """
     if seen.sequence > end.sequence:
         raise LedgerRefusedError(
@@ -73,9 +76,7 @@ def append(connection: Connection, key: bytes, before: Head, kind: RecordKind, c
 
 def check_end(connection: Connection, key: bytes, end: Head) -> dict[str, Any]:
     """Recompute the last hash only: finds a wrong key, and edits of the last record; gives its content.
-
-    Raises:
-        LedgerRefusedError: it does not fit.
+    Raises LedgerRefusedError: it does not fit.
     """
     if end == Head():
         return {}
@@ -83,29 +84,13 @@ def check_end(connection: Connection, key: bytes, end: Head) -> dict[str, Any]:
 
 
 def check_record(connection: Connection, key: bytes, sequence: int, complaint: str = "", expected: str = "") -> dict[str, Any]:
-    """Recompute one hash from the one before it; gives the record's content.
-
-    Raises:
-        LedgerRefusedError: it does not fit.
-    """
+    """Recompute one hash from the one before it; gives the record's content. Raises LedgerRefusedError: it does not fit."""
     row = connection.execute(select(records).where(records.c.sequence == sequence)).one_or_none()
     before = Head(sequence - 1, hash_at(connection, sequence - 1) or "")
     if row is None or link(key, before, row.kind, row.content).hash != row.hash or (expected and row.hash != expected):
         raise LedgerRefusedError(f"{complaint or f'record {sequence} does not fit'}: it was edited, or the key is another one")
     content: dict[str, Any] = json.loads(row.content)
     return content
-
-
-def check_state(connection: Connection, end: Head, last: Mapping[str, Any]) -> None:
-    """Compare accounts, assets and totals with what the last record says of them.
-
-    Raises:
-        LedgerRefusedError: they were edited.
-    """
-    state = read_state(connection)
-    if not any(state.values()) if end == Head() else digest_of(state) == last.get("state"):
-        return
-    raise LedgerRefusedError(f"the ledger was edited: its accounts, assets or totals are not what its last record, {end.sequence}, says")
 
 
 class Change:
@@ -115,18 +100,18 @@ class Change:
         self.connection, self.key, self._anchor = connection, key, anchor
         self.end, self.appended = Head(), False
 
-    def lock(self, *release_ids: str) -> Head:
-        """The end of the chain, checked against the anchor, the key, the accounts and these releases; it is locked until the transaction ends.
+    def lock(self, *release_ids: str) -> None:
+        """Lock the end of the chain until the transaction ends; it is checked against the anchor, the key, the accounts and these releases.
 
         Call it before anything is read that a change hangs on.
-
-        Raises:
-            LedgerRefusedError: the ledger was rolled back or edited.
+        Raises LedgerRefusedError: the ledger was rolled back or edited.
         """
-        last = self.lock_chain()
-        check_state(self.connection, self.end, last)
+        last, state = self.lock_chain(), read_state(self.connection)
+        if any(state.values()) if self.end == Head() else digest_of(state) != last.get("state"):
+            raise LedgerRefusedError(
+                f"the ledger was edited: its accounts, assets or totals are not what its last record, {self.end.sequence}, says"
+            )
         seals.check(self.connection, *release_ids)
-        return self.end
 
     def lock_chain(self) -> dict[str, Any]:
         """The same, without the accounts; gives the content of the last record."""
@@ -151,30 +136,6 @@ def changing(database: Database, key: bytes, anchor: Anchor) -> Iterator[Change]
         anchor.advance(change.end)
 
 
-def records_of(connection: Connection, release_id: str) -> list[dict[str, Any]]:
-    """The records that charged and published a release, with what their hashes hang on."""
-    entry = connection.execute(select(entries.c.number, entries.c.artefact_sha256).where(entries.c.release_id == release_id)).one_or_none()
-    if entry is None:
-        return []
-    rows = [connection.execute(select(records).where(records.c.sequence == entry.number)).one_or_none()]
-    if entry.artefact_sha256 is not None:  # mostly one of the last
-        published = select(records).where(records.c.kind == "published", records.c.content.contains(release_id, autoescape=True))
-        rows.append(connection.execute(published.order_by(records.c.sequence.desc()).limit(1)).one_or_none())
-    return [as_receipt(connection, row) for row in rows if row is not None]
-
-
-def cap_record_of(connection: Connection, account: str) -> dict[str, Any] | None:
-    """The last record that changed an account's caps, with what its hash hangs on."""
-    changes = connection.execute(select(records).where(records.c.kind == "cap").order_by(records.c.sequence.desc()))
-    return next((as_receipt(connection, row) for row in changes if json.loads(row.content)["account"] == account), None)
-
-
-def as_receipt(connection: Connection, row: Row[Any]) -> dict[str, Any]:
-    """A record with the hash before it, so that the key tells that it is a true one."""
-    before = hash_at(connection, row.sequence - 1) or ""
-    return {"sequence": row.sequence, "before": before, "kind": row.kind, "content": row.content, "hash": row.hash}
-
-
 def true_content(key: bytes, record: Mapping[str, Any]) -> dict[str, Any] | None:
     """What a record of a receipt says; None where the key tells that it is no true one."""
     try:
@@ -184,3 +145,70 @@ def true_content(key: bytes, record: Mapping[str, Any]) -> dict[str, Any] | None
     except (AttributeError, KeyError, TypeError, ValueError):
         return None
     return content if is_true and isinstance(content, dict) else None
+
+
+def verify(connection: Connection, key: bytes, end: Head) -> None:
+    """Recompute every hash, and compare every row with what the chain says.
+    Raises LedgerRefusedError: naming the first record or row that does not fit.
+    """
+    replay, reached = ReplayedRows(), Head()
+    for row in connection.execute(select(records).order_by(records.c.sequence).execution_options(yield_per=_BATCH)):
+        if row.kind == "adopted" and reached == Head():
+            reached = Head(row.sequence - 1)  # what was before it is lost, and its number says how much
+        reached = link(key, reached, row.kind, row.content)
+        if (row.sequence, row.hash) != (reached.sequence, reached.hash):
+            raise LedgerRefusedError(f"the ledger was edited: record {row.sequence} does not follow record {reached.sequence - 1}")
+        replay.record(row.kind, json.loads(row.content))
+    if reached != end:
+        raise LedgerRefusedError(f"the ledger was edited: its chain ends at record {reached.sequence}, its head says {end.sequence}")
+    for what, table in _TABLES.items():
+        first = next(iter(table.primary_key)).name
+        stored = {row._mapping[first]: dict(row._mapping) for row in connection.execute(select(table))}
+        expected = replay.rows[what]
+        if expected.keys() != stored.keys():
+            missing, extra = len(expected.keys() - stored.keys()), len(stored.keys() - expected.keys())
+            raise LedgerRefusedError(f"the ledger was edited: of its rows of kind {what!r} {missing} are missing and {extra} were added")
+        for name, content in expected.items():
+            if canonical(content) != canonical(stored[name]):
+                raise LedgerRefusedError(f"the ledger was edited: {what} {name} is not what the chain says")
+    if seals.stored(connection) != (seals.expected(connection) if replay.is_sealed else {}):
+        raise LedgerRefusedError("the ledger was edited: its seals are not those of its entries")
+
+
+class ReplayedRows:
+    """The rows that the chain says there are: of each table, by their keys."""
+
+    def __init__(self) -> None:
+        self.rows: defaultdict[str, dict[str, dict[str, Any]]] = defaultdict(dict)
+        self.is_sealed = False
+
+    def record(self, kind: str, content: dict[str, Any]) -> None:
+        """Do to the rows what a record says was done."""
+        self.is_sealed = self.is_sealed or "state" in content
+        rows = self.rows
+        if kind in ("settled", "adopted"):
+            for what, name, key in (("account", "accounts", "name"), ("asset", "assets", "address"), ("total", "totals", "account")):
+                rows[what] = {row[key]: row for row in content[name]}
+            rows["entry"] |= {row["release_id"]: row for row in content.get("entries", [])}
+            rows["begun release"] |= {row["release_id"]: {"release_id": row["release_id"]} for row in content.get("entries", [])}
+        elif kind == "opened":
+            rows["account"][content["name"]] = {name: value for name, value in content.items() if name != "state"}
+        elif kind == "cap":
+            rows["account"][content["account"]] |= {name: content[name] for name in _TERMS if name in content}
+            self._total(content)
+        elif kind == "bound":
+            rows["asset"] |= {address: {"address": address, "account": content["account"]} for address in content["addresses"]}
+        elif kind == "drawing":
+            rows["begun release"][content["release_id"]] = {"release_id": content["release_id"]}
+        elif kind == "published":
+            rows["entry"][content["release_id"]] |= {name: content[name] for name in ("artefact_sha256", "published_utc")}
+        else:
+            if kind == "taken_up":
+                del rows["entry"][content["in_place_of"]]
+            self._total(content)
+            own = {name: value for name, value in content.items() if name in _ENTRY}
+            rows["entry"][content["release_id"]] = {**own, "artefact_sha256": None, "published_utc": None}
+
+    def _total(self, content: dict[str, Any]) -> None:
+        if content.get("spent"):
+            self.rows["total"][content["account"]] = {"account": content["account"], "spent": content["spent"]}

@@ -1,8 +1,7 @@
 """Names that only the key's owner can compute: releases and versions of private data.
 
-A plain hash of private rows can be checked against a guess; a keyed one cannot. Parts are
-tagged and length-prefixed, so no two lists of parts give the same message, and parameters
-are written canonically, so `1` and `1.0` name the same release.
+A plain hash of private rows can be checked against a guess; a keyed one cannot. Parts are tagged and length-prefixed, so no two lists of
+parts give the same message, and parameters are written canonically, so `1` and `1.0` name the same release.
 """
 
 from __future__ import annotations
@@ -26,9 +25,7 @@ _LARGEST_EXACT = 2.0**53
 
 def load_key(path: Path) -> bytes:
     """The secret key in this file, made there on first use; of several makers the first wins.
-
-    Raises:
-        LedgerRefusedError: the file is not a key, or others than its owner may use it.
+    Raises LedgerRefusedError: the file is not a key, or others than its owner may use it.
     """
     if not path.exists():
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -43,18 +40,14 @@ def load_key(path: Path) -> bytes:
 
 def canonical(content: Any) -> str:
     """The one JSON text of this content: sorted keys, whole numbers as integers, infinity as "inf".
-
-    Raises:
-        ParameterError: a part is NaN or -infinity, or no plain JSON value.
+    Raises ParameterError: a part is NaN or -infinity, or no plain JSON value.
     """
     return json.dumps(plain(content), sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def plain(value: Any) -> Any:
     """The same content as `canonical` writes it, in its own order.
-
-    Raises:
-        ParameterError: a part is NaN or -infinity, or no plain JSON value.
+    Raises ParameterError: a part is NaN or -infinity, or no plain JSON value.
     """
     if isinstance(value, Mapping):
         return {str(name): plain(part) for name, part in value.items()}
@@ -100,9 +93,8 @@ def release_id(
     period: str,
 ) -> str:
     """The name of a release: always the same, whatever the rows; a new `period` is a new release."""
-    described = canonical(parameters)
-    version = str(mechanism_version)
-    return keyed_hash(key, "release by period", account, mechanism, version, described, contract_digest, neighbours.value, period)
+    named = mechanism, str(mechanism_version), canonical(parameters), contract_digest, neighbours.value
+    return keyed_hash(key, "release by period", account, *named, period)
 
 
 def earlier_release_id(
@@ -117,6 +109,5 @@ def earlier_release_id(
     neighbours: Neighbours,
 ) -> str:
     """What a release was called when its name held a version of the rows: earlier releases are looked up by it."""
-    described = canonical(parameters)
-    version = str(mechanism_version)
-    return keyed_hash(key, "release", account, content_version, mechanism, version, described, contract_digest, neighbours.value, "")
+    named = mechanism, str(mechanism_version), canonical(parameters), contract_digest, neighbours.value
+    return keyed_hash(key, "release", account, content_version, *named, "")

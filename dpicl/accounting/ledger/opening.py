@@ -18,28 +18,24 @@ from sqlalchemy import Connection, insert, select, update
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.accounting.ledger import chain, rows
 from dpicl.accounting.ledger.budget import CLIENT
-from dpicl.accounting.ledger.chain import Change
+from dpicl.accounting.ledger.chain import Change, verify
 from dpicl.accounting.ledger.models import accounts, assets, entries, records, totals
-from dpicl.accounting.ledger.state import members_of, payer_of, payers_at, spent_of, write_spent
+from dpicl.accounting.ledger.rows import members_of, payer_of, payers_at, spent_of, write_spent
 from dpicl.accounting.ledger.values import Account
-from dpicl.accounting.ledger.verify import ReplayedRows, verify
 from dpicl.errors import LedgerRefusedError, PrivacyError
 
 CONTRACT = "contract"
 """Who changed a cap, where no command did."""
 Caps = tuple[float | None, float]
-_CAPS = ("epsilon_cap", "delta_cap")
 
 
 def find(connection: Connection, declared: Account, addresses: Sequence[str], *, named: bool) -> tuple[Account | None, list[str]]:
     """The account that is open for these rows, None where none is; and the addresses that are not bound to it yet.
-
-    Raises:
-        PrivacyError: the rows belong to several accounts, to another than the one that is named, or to one that a benchmark cannot have.
+    Raises PrivacyError: the rows belong to several accounts, to another than the one that is named, or to one that a benchmark cannot have.
     """
     payers = payers_at(connection, addresses)
     if declared.benchmark:
-        charged = sorted(name for name in payers if not is_unused(connection, members_of(connection, name)))
+        charged = sorted(name for name in payers if not _is_unused(connection, name))
         if charged:
             raise PrivacyError(
                 f"{declared.name}: releases of these rows were charged to account {charged[0]!r}; what was ever charged is no benchmark: "
@@ -53,37 +49,35 @@ def find(connection: Connection, declared: Account, addresses: Sequence[str], *,
         )
     if not named and own not in payers and payers:
         stored = rows.stored_account(connection, own)
-        if stored is not None and not stored.benchmark and not is_unused(connection, members_of(connection, own)):
+        if stored is not None and not stored.benchmark and not _is_unused(connection, own):
             payers |= {own}  # an older account, whose rows another contract has named first
     if len(payers) > 1:
         names = ", ".join(sorted(payers))
         raise PrivacyError(f"account {own!r}: its rows belong to several accounts, {names}; expected the rows of one")
     name = next(iter(payers), own)
     stored = rows.stored_account(connection, name)
-    known = set(connection.execute(select(assets.c.address).where(assets.c.account == name)).scalars())
+    known = addresses_of(connection, name)
     return stored, [address for address in dict.fromkeys(addresses) if address not in known]
 
 
 def wanted(connection: Connection, key: bytes, stored: Account, declared: Account, *, states_cap: bool = True) -> Account:
     """What an open account becomes by a contract, where that lowers its caps or comes first; one that states no cap lowers none.
-
-    Raises:
-        PrivacyError: the account protects something else.
+    Raises PrivacyError: the account protects something else; LedgerRefusedError: a record that says what the caps are was edited.
     """
     declared = replace(declared, name=stored.name)
     if declared.benchmark != stored.benchmark:
-        rows.check_same(stored, declared, but=_CAPS)
-    if is_unused(connection, members_of(connection, stored.name)):
-        if not is_decided(connection, key, stored.name):
-            return declared
-        return replace(declared, epsilon_cap=stored.epsilon_cap, delta_cap=stored.delta_cap)
+        _check_same(stored, declared)
+    if _is_unused(connection, stored.name):
+        for sequence, kind, stated in _stated(connection, stored.name):
+            by_command = kind == "cap" and not (stated.get("unused") or stated.get("by"))
+            if by_command or stated["epsilon_cap"] == 0:  # a command set the caps, or nothing may be spent: the ledger decides
+                chain.check_record(connection, key, sequence)
+                return replace(declared, epsilon_cap=stored.epsilon_cap, delta_cap=stored.delta_cap)
+        return declared
     if stored.unit == CLIENT and declared.unit != CLIENT and declared.neighbours is Neighbours.REPLACE_ONE:
         stored = replace(stored, unit=declared.unit)
-    rows.check_same(stored, declared, but=_CAPS)
-    if stored.benchmark:
-        rows.check_same(stored, declared)
-        return stored
-    if not states_cap or is_known(connection, key, stored.name, (declared.epsilon_cap, declared.delta_cap)):
+    _check_same(stored, declared)
+    if stored.benchmark or not states_cap or is_known(connection, key, stored.name, (declared.epsilon_cap, declared.delta_cap)):
         return stored
     assert stored.epsilon_cap is not None and declared.epsilon_cap is not None
     deltas = [delta for delta in (stored.delta_cap, declared.delta_cap) if delta]  # 0 in a contract says nothing of delta
@@ -98,7 +92,7 @@ def agreed(change: Change, stored: Account, declared: Account, *, states_cap: bo
         verify(change.connection, change.key, change.end)  # rare, and a cap is at stake
         changed = {name: value for name, value in asdict(after).items() if value != getattr(stored, name)}
         note = {"by": CONTRACT}
-        if "unit" in changed and not is_unused(change.connection, members_of(change.connection, stored.name)):
+        if "unit" in changed and not _is_unused(change.connection, stored.name):
             spent = replace(spent_of(change.connection, stored.name), relation=(after.neighbours, after.unit))
             note["spent"] = write_spent(change.connection, stored.name, spent)
         put(change, stored.name, changed, note)
@@ -107,7 +101,7 @@ def agreed(change: Change, stored: Account, declared: Account, *, states_cap: bo
 
 def first_charged(change: Change, stored: Account, declared: Account) -> Account:
     """The account that is about to be charged: by its first charge with these caps, unless a command has set some; the chain is locked."""
-    if not is_unused(change.connection, members_of(change.connection, stored.name)):
+    if not _is_unused(change.connection, stored.name):
         return stored
     return agreed(change, stored, replace(declared, unit=stored.unit, neighbours=stored.neighbours))
 
@@ -135,7 +129,7 @@ def put(change: Change, name: str, terms: Mapping[str, Any], note: Mapping[str, 
     )
 
 
-def addresses(connection: Connection, name: str) -> list[str]:
+def addresses_of(connection: Connection, name: str) -> list[str]:
     """What is bound to an account, in order."""
     return sorted(connection.execute(select(assets.c.address).where(assets.c.account == name)).scalars())
 
@@ -152,9 +146,7 @@ def _stated(connection: Connection, name: str) -> Iterator[tuple[int, str, dict[
 
 def is_known(connection: Connection, key: bytes, name: str, caps: Caps) -> bool:
     """Whether the account ever took these caps from a contract: a later decision on others was made knowing these.
-
-    Raises:
-        LedgerRefusedError: no record says that the account was opened, or the one that says so was edited.
+    Raises LedgerRefusedError: no record says that the account was opened, or the one that says so was edited.
     """
     opened = False
     for sequence, kind, stated in _stated(connection, name):
@@ -168,36 +160,29 @@ def is_known(connection: Connection, key: bytes, name: str, caps: Caps) -> bool:
     return False
 
 
-def is_decided(connection: Connection, key: bytes, name: str) -> bool:
-    """Whether the ledger decides what the caps are, and no contract: a command changed them, or nothing may be spent.
-
-    Raises:
-        LedgerRefusedError: the record that says so was edited.
-    """
-    for sequence, kind, stated in _stated(connection, name):
-        by_command = kind == "cap" and not (stated.get("unused") or stated.get("by"))
-        if by_command or stated["epsilon_cap"] == 0:
-            chain.check_record(connection, key, sequence)
-            return True
-    return False
-
-
-def before_settling(connection: Connection) -> dict[str, Account]:
-    """Accounts with a cap as they were when accounts were joined."""
-    settled = connection.execute(select(records.c.sequence).where(records.c.kind == "settled")).scalar()
-    replay = ReplayedRows()
-    earlier = select(records).where(records.c.kind.in_(("opened", "cap")), records.c.sequence < (settled or 0)).order_by(records.c.sequence)
-    for row in connection.execute(earlier):
-        replay.record(row.kind, json.loads(row.content))
-    return {
-        name: Account(name, row["unit"], Neighbours(row["neighbours"]), row["epsilon_cap"], row["delta_cap"])
-        for name, row in replay.rows["account"].items()
-        if not row["benchmark"]
-    }
-
-
-def is_unused(connection: Connection, names: Sequence[str]) -> bool:
-    """Whether nothing was ever charged to these accounts: by their entries, and by what they have spent."""
+def _is_unused(connection: Connection, name: str) -> bool:
+    """Whether nothing was ever charged to this account and those merged into it: by their entries, and by what they have spent."""
+    names = members_of(connection, name)
     if connection.execute(select(entries.c.number).where(entries.c.account.in_(names)).limit(1)).first() is not None:
         return False
     return connection.execute(select(totals.c.account).where(totals.c.account.in_(names)).limit(1)).first() is None
+
+
+def _check_same(stored: Account, declared: Account) -> None:
+    """Refuse to go on with an open account that is not the one a contract declares; caps may differ, but those of benchmarks."""
+    for name, value in asdict(declared).items():
+        current, is_cap = getattr(stored, name), name in ("epsilon_cap", "delta_cap")
+        if current == value or (is_cap and not (stored.benchmark and declared.benchmark)):
+            continue
+        if not stored.benchmark:
+            way_out = (
+                "all contracts on the same rows share one account, one unit and one relation; "
+                f"a cap changes by `dpicl budget {stored.name} --cap`"
+            )
+        elif declared.benchmark:  # nothing is at stake there: another account may be opened for the same rows
+            way_out = (
+                "nothing of a benchmark's account changes; expected what it was opened with in the contract, or a contract of another name"
+            )
+        else:
+            way_out = "expected a contract of another name for rows that are not public"
+        raise PrivacyError(f"account {stored.name!r} is open with {name}={current}, not {value}; {way_out}")

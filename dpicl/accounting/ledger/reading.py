@@ -5,22 +5,24 @@ Trust       reading changes nothing; what is about to be spent is checked again 
 
 from __future__ import annotations
 
+import json
+import math
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import Connection, Row, select
 
 from dpicl.accounting import accountant
 from dpicl.accounting.accountant import Cost
 from dpicl.accounting.filters import Spent
-from dpicl.accounting.guarantee import Guarantee
-from dpicl.accounting.ledger import budget, chain, opening, rows, state
+from dpicl.accounting.guarantee import Guarantee, Neighbours
+from dpicl.accounting.ledger import budget, chain, opening, rows
 from dpicl.accounting.ledger.anchor import Anchor, Head
 from dpicl.accounting.ledger.database import Database
 from dpicl.accounting.ledger.models import accounts, assets, entries, records
 from dpicl.accounting.ledger.values import Account, Entry, OdometerReading, Quote
-from dpicl.accounting.ledger.verify import verify
+from dpicl.errors import PrivacyError
 
 
 class Readings:
@@ -41,9 +43,7 @@ class Readings:
 
     def with_other_caps(self, declared: Account) -> Account | None:
         """The open account, where a contract declares other caps, new since the ledger's were decided; else None.
-
-        Args:
-            declared: what a contract says, under the account's own name.
+        `declared`: what a contract says, under the account's own name.
         """
         with self._database.reading() as connection:
             stored = rows.find_account(connection, declared.name)
@@ -53,9 +53,7 @@ class Readings:
 
     def find_account(self, declared: Account, addresses: Sequence[str] = (), *, named: bool = False) -> Account | None:
         """The account that `ensure_account` would take, as it is; None where it would open one.
-
-        Raises:
-            PrivacyError: the rows belong to another account.
+        Raises PrivacyError: the rows belong to another account.
         """
         with self._database.reading() as connection:
             return opening.find(connection, declared, addresses, named=named)[0]
@@ -80,41 +78,48 @@ class Readings:
         """Every account that pays, by name; those merged into another one pay no more."""
         with self._database.reading() as connection:
             stored = [rows.account_value(row) for row in connection.execute(select(accounts).order_by(accounts.c.name))]
-            return [account for account in stored if state.payer_of(connection, account.name) == account.name]
+            return [account for account in stored if rows.payer_of(connection, account.name) == account.name]
 
     def payer(self, name: str) -> str:
         """The account that pays under this name: itself, or the one that it was merged into."""
         with self._database.reading() as connection:
-            return state.payer_of(connection, name)
+            return rows.payer_of(connection, name)
 
     def members(self, name: str) -> list[str]:
         """The account, and those merged into it."""
         with self._database.reading() as connection:
-            return state.members_of(connection, name)
+            return rows.members_of(connection, name)
 
     def caps_before_settling(self) -> dict[str, Account]:
         """Accounts with a cap as they were before they became accounts of data assets; none if they always were."""
+        replay = chain.ReplayedRows()
         with self._database.reading() as connection:
-            return opening.before_settling(connection)
+            settled = connection.execute(select(records.c.sequence).where(records.c.kind == "settled")).scalar()
+            earlier = select(records).where(records.c.kind.in_(("opened", "cap")), records.c.sequence < (settled or 0))
+            for row in connection.execute(earlier.order_by(records.c.sequence)):
+                replay.record(row.kind, json.loads(row.content))
+        return {
+            name: Account(name, row["unit"], Neighbours(row["neighbours"]), row["epsilon_cap"], row["delta_cap"])
+            for name, row in replay.rows["account"].items()
+            if not row["benchmark"]
+        }
 
     def addresses(self, name: str) -> list[str]:
         """Where the rows are that an account pays for."""
         with self._database.reading() as connection:
-            return opening.addresses(connection, name)
+            return opening.addresses_of(connection, name)
 
     def unplaced(self) -> dict[str, list[str]]:
         """Accounts with a cap that are bound to no address, older than accounts of data assets; each with those merged into it."""
         with self._database.reading() as connection:
-            placed = select(assets.c.account).where(assets.c.address.notlike(state.JOINED + "%"))
+            placed = select(assets.c.account).where(assets.c.address.notlike(rows.JOINED + "%"))
             capped = select(accounts.c.name).where(accounts.c.benchmark.is_(False), accounts.c.name.notin_(placed))
             names = connection.execute(capped.order_by(accounts.c.name)).scalars()
-            return {name: state.members_of(connection, name) for name in names if state.payer_of(connection, name) == name}
+            return {name: rows.members_of(connection, name) for name in names if rows.payer_of(connection, name) == name}
 
     def check_seen(self, seen: Head) -> None:
         """Refuse a ledger that does not hold a record that was seen in it.
-
-        Raises:
-            LedgerRefusedError: it ends before that one, or holds another one there.
+        Raises LedgerRefusedError: it ends before that one, or holds another one there.
         """
         with self._database.reading() as connection:
             chain.check_seen(connection, seen, chain.read_head(connection))
@@ -123,7 +128,7 @@ class Readings:
         """What an account was charged for, in the order of its reservations; and the accounts merged into it."""
         with self._database.reading() as connection:
             rows.find_account(connection, name)
-            charged = select(entries).where(entries.c.account.in_(state.members_of(connection, name))).order_by(entries.c.number)
+            charged = select(entries).where(entries.c.account.in_(rows.members_of(connection, name))).order_by(entries.c.number)
             return [rows.entry_value(row) for row in connection.execute(charged)]
 
     def find(self, release_id: str) -> Entry | None:
@@ -135,18 +140,26 @@ class Readings:
     def records_of(self, release_id: str) -> list[dict[str, Any]]:
         """The records that charged and published a release, each with the hash before it: the key alone can check them, without a ledger."""
         with self._database.reading() as connection:
-            return chain.records_of(connection, release_id)
+            entry = rows.find_entry(connection, release_id)
+            if entry is None:
+                return []
+            wanted = [select(records).where(records.c.sequence == entry.number)]
+            if entry.artefact_sha256 is not None:  # mostly one of the last
+                published = select(records).where(records.c.kind == "published", records.c.content.contains(release_id, autoescape=True))
+                wanted.append(published.order_by(records.c.sequence.desc()).limit(1))
+            return [_as_receipt(connection, row) for one in wanted for row in connection.execute(one)]
 
     def cap_record(self, account: str) -> dict[str, Any] | None:
         """The last record that changed an account's caps, as `records_of` has them; None where there is none."""
         with self._database.reading() as connection:
-            return chain.cap_record_of(connection, account)
+            changes = connection.execute(select(records).where(records.c.kind == "cap").order_by(records.c.sequence.desc()))
+            return next((_as_receipt(connection, row) for row in changes if json.loads(row.content)["account"] == account), None)
 
     def adopted_record(self) -> dict[str, Any]:
         """The first record of a ledger that was made anew, as `records_of` has them; empty of another one."""
         with self._database.reading() as connection:
             row = connection.execute(select(records).where(records.c.kind == "adopted")).one_or_none()
-            return {} if row is None else chain.as_receipt(connection, row)
+            return {} if row is None else _as_receipt(connection, row)
 
     @property
     def end(self) -> Head:
@@ -166,21 +179,29 @@ class Readings:
                 counts[entry.release.guarantee] += 1
                 total = accountant.compose_checked(counts, delta=account.delta_cap)
             else:
-                spent = budget.with_entry(spent, entry.release.guarantee, account)
-                total = budget.NO_TOTAL if spent is None else spent.cost(account.delta_cap)
+                try:
+                    spent = None if spent is None else spent.plus(budget.as_paid(entry.release.guarantee, account))
+                except PrivacyError:  # as in an older account that is exhausted
+                    spent = None
+                none = Cost(math.inf, 0.0, "no total under one unit and one relation")
+                total = none if spent is None else spent.cost(account.delta_cap)
             readings.append(OdometerReading(entry, total))
         return readings
 
     def verify(self) -> int:
         """Check every record, row and the anchor; gives the number of records. Blocks no writer, and needs no write access.
-
-        Raises:
-            LedgerRefusedError: naming the first thing that was edited, or that the ledger was rolled back.
+        Raises LedgerRefusedError: naming the first thing that was edited, or that the ledger was rolled back.
         """
         seen = self._anchor.read()
         with self._database.snapshot() as connection:
             end = chain.read_head(connection)
             chain.check_seen(connection, seen, end)
-            verify(connection, self._key, end)
+            chain.verify(connection, self._key, end)
         self._anchor.advance(end)
         return end.sequence
+
+
+def _as_receipt(connection: Connection, row: Row[Any]) -> dict[str, Any]:
+    """A record with the hash before it, so that the key tells that it is a true one."""
+    before = chain.hash_at(connection, row.sequence - 1) or ""
+    return {"sequence": row.sequence, "before": before, "kind": row.kind, "content": row.content, "hash": row.hash}

@@ -1,21 +1,34 @@
-"""Between rows of the tables and the values that callers see."""
+"""Between rows of the tables and the values that callers see; and the state that every record of the chain commits to.
+
+The state is accounts, whose rows they pay for, what they have spent, and the seals' root: few rows, however many releases there are. A
+record holds their digest, so that a transaction that spends checks them against the end of the chain, and needs no older record for it.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, Row, Table, delete, insert, select
 
 from dpicl.accounting.events import guarantee_as_json, guarantee_from_json
+from dpicl.accounting.filters import Spent
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.accounting.ledger.keys import canonical
-from dpicl.accounting.ledger.models import accounts, drawings, entries
-from dpicl.accounting.ledger.values import Account, Entry, Release, ReleaseState, Reservation
+from dpicl.accounting.ledger.models import accounts, assets, drawings, entries, seals, totals
+from dpicl.accounting.ledger.values import Account, Entry, Release, Reservation
 from dpicl.errors import LedgerError, PrivacyError
+
+LedgerState = dict[str, list[dict[str, Any]]]
+_TABLES: Mapping[str, Table] = {"accounts": accounts, "assets": assets, "totals": totals}
+JOINED = "account:"
+"""Before the name of an older account that was merged into another one: an address like any other."""
+_NESTED = ("file:", "s3://")
+"""Addresses of places that may lie in each other."""
 
 
 def now() -> str:
@@ -33,31 +46,6 @@ def account_value(row: Row[Any]) -> Account:
     return Account(row.name, row.unit, Neighbours(row.neighbours), row.epsilon_cap, row.delta_cap, row.benchmark)
 
 
-def check_same(stored: Account, declared: Account, *, but: Sequence[str] = ()) -> None:
-    """Refuse to go on with an open account that is not the one a contract declares.
-
-    Args:
-        but: fields that may differ.
-
-    Raises:
-        PrivacyError: naming what differs.
-    """
-    for name, value in asdict(declared).items():
-        if name not in but and (current := getattr(stored, name)) != value:
-            raise PrivacyError(f"account {stored.name!r} is open with {name}={current}, not {value}; {_way_out(stored, declared)}")
-
-
-def _way_out(stored: Account, declared: Account) -> str:
-    """A benchmark has no cap to change; as nothing is at stake there, another account may be opened for the same rows."""
-    if stored.benchmark and declared.benchmark:
-        return "nothing of a benchmark's account changes; expected what it was opened with in the contract, or a contract of another name"
-    if stored.benchmark:
-        return "expected a contract of another name for rows that are not public"
-    return (
-        f"all contracts on the same rows share one account, one unit and one relation; a cap changes by `dpicl budget {stored.name} --cap`"
-    )
-
-
 def stored_account(connection: Connection, name: str) -> Account | None:
     """The account of this name; None where none is open."""
     row = connection.execute(select(accounts).where(accounts.c.name == name)).one_or_none()
@@ -65,11 +53,7 @@ def stored_account(connection: Connection, name: str) -> Account | None:
 
 
 def find_account(connection: Connection, name: str) -> Account:
-    """An open account.
-
-    Raises:
-        LedgerError: there is none of this name.
-    """
+    """An open account. Raises LedgerError: there is none of this name."""
     if (account := stored_account(connection, name)) is None:
         raise LedgerError(f"account {name!r} is not open in this ledger")
     return account
@@ -91,8 +75,7 @@ def release_row(release: Release) -> dict[str, Any]:
 
 def entry_value(row: Row[Any]) -> Entry:
     """The entry of a row."""
-    guarantee = guarantee_from_json(json.loads(row.guarantee))
-    parameters = json.loads(row.parameters)
+    parameters, guarantee = json.loads(row.parameters), guarantee_from_json(json.loads(row.guarantee))
     release = Release(row.release_id, row.account, row.mechanism, parameters, guarantee, row.content_version)
     return Entry(release, row.reserved_utc, row.artefact_sha256, row.published_utc)
 
@@ -103,16 +86,11 @@ def find_entry(connection: Connection, release_id: str) -> Row[Any] | None:
 
 
 def reserved_before(known: Row[Any], row: Mapping[str, Any]) -> Reservation:
-    """The reservation of a release that is charged already.
-
-    Raises:
-        PrivacyError: it was charged for something else.
-    """
+    """The reservation of a release that is charged already. Raises PrivacyError: it was charged for something else."""
     different = [name for name, value in row.items() if name != "content_version" and known._mapping[name] != value]
     if different:
         raise PrivacyError(f"release {known.release_id} is charged already with another {' and '.join(different)}; one id is one release")
-    state: ReleaseState = "reserved" if known.artefact_sha256 is None else "published"
-    return Reservation(state, known.artefact_sha256, is_new=False)
+    return Reservation("reserved" if known.artefact_sha256 is None else "published", known.artefact_sha256, is_new=False)
 
 
 def find_idle(connection: Connection, release: Release, differing: Sequence[str]) -> str | None:
@@ -120,12 +98,11 @@ def find_idle(connection: Connection, release: Release, differing: Sequence[str]
 
     Releases whose names hold a version of the rows are left out: it was not noted whether they had begun.
     """
+    same = release_row(replace(release, content_version=""))
     idle = (
         select(entries.c.release_id, entries.c.parameters)
-        .outerjoin(drawings, drawings.c.release_id == entries.c.release_id)
-        .where(entries.c.account == release.account, entries.c.mechanism == release.mechanism, entries.c.artefact_sha256.is_(None))
-        .where(drawings.c.release_id.is_(None), entries.c.guarantee == canonical(guarantee_as_json(release.guarantee)))
-        .where(entries.c.content_version == "")
+        .where(entries.c.artefact_sha256.is_(None), entries.c.release_id.notin_(select(drawings.c.release_id)))
+        .where(*(entries.c[name] == same[name] for name in ("account", "mechanism", "guarantee", "content_version")))
         .order_by(entries.c.number)
     )
 
@@ -134,3 +111,74 @@ def find_idle(connection: Connection, release: Release, differing: Sequence[str]
 
     mine = but(release.parameters)
     return next((row.release_id for row in connection.execute(idle) if but(json.loads(row.parameters)) == mine), None)
+
+
+def read_state(connection: Connection) -> LedgerState:
+    """All rows of the three tables, by their keys, and the root of the seals."""
+    root = connection.execute(select(seals.c.digest).where(seals.c.prefix == "")).scalars()
+    return {**{name: _rows(connection, table) for name, table in _TABLES.items()}, "seals": [{"root": digest} for digest in root]}
+
+
+def write_state(connection: Connection, state: LedgerState) -> None:
+    """Put these rows in the place of those that are there."""
+    for name in ("totals", "assets"):
+        connection.execute(delete(_TABLES[name]))
+    known = {row["name"] for row in _rows(connection, accounts)}
+    for row in state["accounts"]:
+        if row["name"] in known:
+            connection.execute(accounts.update().where(accounts.c.name == row["name"]).values(row))
+        else:
+            connection.execute(insert(accounts).values(row))
+    for name in ("assets", "totals"):
+        if state[name]:
+            connection.execute(insert(_TABLES[name]), state[name])
+
+
+def _rows(connection: Connection, table: Table) -> list[dict[str, Any]]:
+    first = next(iter(table.primary_key))
+    return [dict(row._mapping) for row in connection.execute(select(table).order_by(first))]
+
+
+def digest_of(state: LedgerState) -> str:
+    """SHA-256 of a state: 64 hexadecimal digits."""
+    ordered = {name: sorted(map(canonical, rows)) for name, rows in state.items()}
+    return hashlib.sha256(canonical(ordered).encode()).hexdigest()
+
+
+def payer_of(connection: Connection, name: str) -> str:
+    """The account that pays under this name: itself, or the one that it was merged into."""
+    payer = connection.execute(select(assets.c.account).where(assets.c.address == JOINED + name)).scalar()
+    return name if payer is None else str(payer)
+
+
+def members_of(connection: Connection, name: str) -> list[str]:
+    """The account, and those merged into it."""
+    joined = select(assets.c.address).where(assets.c.account == name, assets.c.address.startswith(JOINED, autoescape=True))
+    return [name, *(address.removeprefix(JOINED) for address in connection.execute(joined).scalars())]
+
+
+def payers_at(connection: Connection, addresses: Iterable[str]) -> set[str]:
+    """The accounts that pay for the rows at these addresses, or for places that lie in one of them or that one of them lies in."""
+    known = [(row["address"], row["account"]) for row in _rows(connection, assets)]
+    payers = set()
+    for mine in addresses:
+        for address, account in known:
+            shorter, longer = sorted((mine, address), key=len)
+            if mine == address or (shorter.startswith(_NESTED) and longer.startswith(shorter.rstrip("/") + "/")):
+                payers.add(account)
+    return payers
+
+
+def spent_of(connection: Connection, name: str) -> Spent:
+    """What an account with a cap has spent."""
+    written = connection.execute(select(totals.c.spent).where(totals.c.account == name)).scalar()
+    return Spent.nothing() if written is None else Spent.from_json(json.loads(written))
+
+
+def write_spent(connection: Connection, name: str, spent: Spent) -> str:
+    """Put this total in the place of the one that is there; gives it as it is written."""
+    written = canonical(spent.as_json())
+    changed = connection.execute(totals.update().where(totals.c.account == name).values(spent=written)).rowcount
+    if not changed:
+        connection.execute(insert(totals).values(account=name, spent=written))
+    return written

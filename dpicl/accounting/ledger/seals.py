@@ -15,8 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, delete, insert, select
-from sqlalchemy.sql.expression import ColumnClause
+from sqlalchemy import Connection, delete, insert, select
 
 from dpicl.accounting.ledger.keys import canonical
 from dpicl.accounting.ledger.models import drawings, entries, seals
@@ -30,21 +29,18 @@ _AFTER = "g"
 
 def check(connection: Connection, *release_ids: str) -> None:
     """Compare releases' rows, or that there are none, with the root; the caller has compared that with the chain.
-
-    Raises:
-        LedgerRefusedError: they were edited.
+    Raises LedgerRefusedError: they were edited.
     """
     root = connection.execute(select(seals.c.digest).where(seals.c.prefix == "")).scalar() or ""
     for release_id in release_ids:
-        leaf = release_id[:_DEPTH]
-        if _path(connection, leaf, _leaf(_rows_below(connection, leaf)))[""] != root:
+        if _path(connection, release_id[:_DEPTH])[""] != root:
             raise LedgerRefusedError(f"the ledger was edited: release {release_id}, or one stored beside it, is not what the chain says")
 
 
 def seal(connection: Connection, *release_ids: str) -> None:
     """Bring the tree up to date after these releases' rows have changed; they were compared before."""
     for leaf in dict.fromkeys(release_id[:_DEPTH] for release_id in release_ids):
-        nodes = _path(connection, leaf, _leaf(_rows_below(connection, leaf)))
+        nodes = _path(connection, leaf)
         connection.execute(delete(seals).where(seals.c.prefix.in_(list(nodes))))
         _write(connection, nodes)
 
@@ -82,24 +78,19 @@ def _write(connection: Connection, nodes: Mapping[str, str]) -> None:
         connection.execute(insert(seals), rows)
 
 
-def _path(connection: Connection, leaf: str, digest: str) -> dict[str, str]:
-    """The digests from a leaf up to the root, if the leaf's is this one."""
+def _path(connection: Connection, leaf: str) -> dict[str, str]:
+    """The digests from a leaf, as its rows are now, up to the root."""
+    charged, begun = (
+        connection.execute(select(what).where(column >= leaf, column < leaf + _AFTER))
+        for what, column in ((entries, entries.c.release_id), (drawings.c.release_id, drawings.c.release_id))
+    )
+    nodes = {leaf: _leaf([*(dict(row._mapping) for row in charged), *begun.scalars()])}
     beside = [leaf[:depth] + digit for depth in range(_DEPTH) for digit in _DIGITS]
     siblings = {row.prefix: row.digest for row in connection.execute(select(seals).where(seals.c.prefix.in_(beside)))}
-    nodes = {leaf: digest}
     for depth in range(_DEPTH - 1, -1, -1):
         below = {prefix: known for prefix, known in siblings.items() if len(prefix) == depth + 1}
         nodes[leaf[:depth]] = _node(below | {leaf[: depth + 1]: nodes[leaf[: depth + 1]]})
     return nodes
-
-
-def _rows_below(connection: Connection, leaf: str) -> list[Any]:
-    def below(column: ColumnClause[Any]) -> ColumnElement[bool]:
-        return (column >= leaf) & (column < leaf + _AFTER)
-
-    charged = connection.execute(select(entries).where(below(entries.c.release_id)))
-    begun = connection.execute(select(drawings.c.release_id).where(below(drawings.c.release_id)))
-    return [*(dict(row._mapping) for row in charged), *begun.scalars()]
 
 
 def _leaf(rows: Iterable[Any]) -> str:

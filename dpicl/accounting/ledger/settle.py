@@ -10,6 +10,7 @@ Guarantee   never a larger budget than before. The joined account has the smalle
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from sqlalchemy import Connection, select
 
@@ -18,13 +19,11 @@ from dpicl.accounting.filters import Spent
 from dpicl.accounting.guarantee import Guarantee, Neighbours
 from dpicl.accounting.ledger import seals
 from dpicl.accounting.ledger.budget import as_paid
-from dpicl.accounting.ledger.chain import Change
+from dpicl.accounting.ledger.chain import Change, verify
 from dpicl.accounting.ledger.keys import canonical
 from dpicl.accounting.ledger.models import accounts, entries
-from dpicl.accounting.ledger.rows import account_row, account_value, now
-from dpicl.accounting.ledger.state import JOINED, LedgerState, write_state
+from dpicl.accounting.ledger.rows import JOINED, LedgerState, account_row, account_value, now, write_state
 from dpicl.accounting.ledger.values import Account
-from dpicl.accounting.ledger.verify import verify
 from dpicl.errors import PrivacyError
 
 CLIENTS = "-clients"
@@ -32,38 +31,28 @@ CLIENTS = "-clients"
 
 
 def settle(change: Change) -> None:
-    """Join accounts of the same rows, and add up what each has spent.
-
-    Raises:
-        LedgerRefusedError: the ledger was edited or rolled back.
-    """
+    """Join accounts of the same rows, and add up what each has spent. Raises LedgerRefusedError: the ledger was edited or rolled back."""
     last = change.lock_chain()
     if not change.end.sequence or "state" in last:
         return
     verify(change.connection, change.key, change.end)
-    state = settled_state(change.connection)
-    write_state(change.connection, state)
-    seals.seal_all(change.connection)
-    change.append("settled", {**state, "settled_utc": now()})
-
-
-def settled_state(connection: Connection) -> LedgerState:
-    """What the accounts are from now on."""
-    stored = connection.execute(select(accounts).order_by(accounts.c.opened_utc)).all()
+    stored = change.connection.execute(select(accounts).order_by(accounts.c.opened_utc)).all()
     known, opened = {row.name: account_value(row) for row in stored}, {row.name: row.opened_utc for row in stored}
-    capped = [name for name, account in known.items() if not account.benchmark]
     state: LedgerState = {"accounts": [], "assets": [], "totals": []}
-    for group in _groups(connection, capped):
+    for group in _groups(change.connection, [name for name, account in known.items() if not account.benchmark]):
         charged = select(entries.c.guarantee).where(entries.c.account.in_(group)).order_by(entries.c.number)
-        costs = [guarantee_from_json(json.loads(written)) for written in connection.execute(charged).scalars()]
+        costs = [guarantee_from_json(json.loads(written)) for written in change.connection.execute(charged).scalars()]
         account, spent = _joined([known[name] for name in group], costs)
         known[account.name] = account
         state["assets"] += [{"address": JOINED + name, "account": account.name} for name in group if name != account.name]
         if costs:
             state["totals"].append({"account": account.name, "spent": canonical(spent.as_json())})
     for name, account in known.items():
-        state["accounts"].append({**account_row(account), **({"opened_utc": opened[name]} if name in opened else {})})
-    return state
+        row = account_row(account)
+        state["accounts"].append(row | {"opened_utc": opened.get(name, row["opened_utc"])})
+    write_state(change.connection, state)
+    seals.seal_all(change.connection)
+    change.append("settled", {**state, "settled_utc": now()})
 
 
 def _groups(connection: Connection, names: list[str]) -> list[list[str]]:
@@ -84,15 +73,10 @@ def _joined(members: list[Account], costs: list[Guarantee]) -> tuple[Account, Sp
     """One account for all, and what they have spent together."""
     central = [account for account in members if not account.name.endswith(CLIENTS)]
     first = (central or members)[0]
-    deltas = [account.delta_cap for account in members if account.delta_cap]
     neighbours = Neighbours.REPLACE_ONE if any(cost.neighbours is Neighbours.REPLACE_ONE for cost in costs) else first.neighbours
-    account = Account(
-        first.name.removesuffix(CLIENTS),
-        first.unit,
-        neighbours,
-        min(account.epsilon_cap or 0.0 for account in members),
-        min(deltas, default=0.0),
-    )
+    epsilon_cap = min(account.epsilon_cap or 0.0 for account in members)
+    delta_cap = min((account.delta_cap for account in members if account.delta_cap), default=0.0)
+    account = Account(first.name.removesuffix(CLIENTS), first.unit, neighbours, epsilon_cap, delta_cap)
     spent = Spent.nothing()
     try:
         if len({member.unit for member in central}) > 1:
@@ -100,5 +84,5 @@ def _joined(members: list[Account], costs: list[Guarantee]) -> tuple[Account, Sp
         for cost in costs:
             spent = spent.plus(as_paid(cost, account))
     except PrivacyError:
-        return Account(account.name, account.unit, neighbours, 0.0, account.delta_cap), spent
+        return replace(account, epsilon_cap=0.0), spent
     return account, spent

@@ -3,9 +3,8 @@
 Trust       holds public values only: names, parameters, costs, hashes under a secret key.
 Unit        one per account; an entry for another is refused.
 Neighbours  one relation per account; an entry for another is refused.
-Guarantee   a reservation is durable before it is answered, and all of an account's entries,
-            composed by the accountant, stay within its cap: for any number of processes,
-            after any crash, and however often a release is submitted again.
+Guarantee   a reservation is durable before it is answered, and all of an account's entries, composed by the accountant, stay within its
+            cap: for any number of processes, after any crash, and however often a release is submitted again.
 Not covered an attacker who holds the key, or replaces anchor and database together.
 """
 
@@ -13,23 +12,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 
 from sqlalchemy import URL, insert, select, update
 
 from dpicl.accounting import accountant
-from dpicl.accounting.ledger import adopting, budget, chain, opening, rows, seals, state
+from dpicl.accounting.ledger import adopting, budget, chain, opening, rows, seals
 from dpicl.accounting.ledger.anchor import Anchor
-from dpicl.accounting.ledger.chain import Change, changing
-from dpicl.accounting.ledger.database import Database
+from dpicl.accounting.ledger.chain import Change, changing, verify
+from dpicl.accounting.ledger.database import Database, downgrade
 from dpicl.accounting.ledger.keys import canonical
 from dpicl.accounting.ledger.models import accounts, drawings, entries
 from dpicl.accounting.ledger.reading import Readings
-from dpicl.accounting.ledger.schema import downgrade
 from dpicl.accounting.ledger.settle import settle
 from dpicl.accounting.ledger.values import Account, Release, Reservation, check_caps
-from dpicl.accounting.ledger.verify import verify
 from dpicl.errors import LedgerError, LedgerRefusedError, ParameterError, PrivacyError
 
 
@@ -37,10 +34,8 @@ class Ledger(Readings):
     """The ledger at `url`, made there on first use; `anchor_file` lies outside the database.
 
     Threads may share one; a forked process opens its own.
-
-    Raises:
-        LedgerError: the database cannot be used; a LedgerRefusedError if it was rolled back, has
-            another key, or was made by a newer version.
+    Raises LedgerError: the database cannot be used; a LedgerRefusedError if it was rolled back, has another key, or was made by a newer
+    version.
     """
 
     def __init__(self, url: str | URL, key: bytes, anchor_file: Path) -> None:
@@ -60,31 +55,23 @@ class Ledger(Readings):
     @contextmanager
     def open(cls, url: str | URL, key: bytes, anchor_file: Path) -> Iterator[Ledger]:
         """A ledger for the length of a block."""
-        ledger = cls(url, key, anchor_file)
-        try:
+        with closing(cls(url, key, anchor_file)) as ledger:
             yield ledger
-        finally:
-            ledger.close()
 
     @classmethod
     def adopt(cls, url: str | URL, key: bytes, anchor_file: Path, remains: adopting.Remains) -> adopting.Rebuilt:
         """Make a lost ledger anew from what remains of it.
-
-        Raises:
-            LedgerRefusedError: the ledger is not empty, or no receipt was written under this key.
+        Raises LedgerRefusedError: the ledger is not empty, or no receipt was written under this key.
         """
         made = adopting.rebuilt(key, remains)
-        database, anchor = Database(url), Anchor(anchor_file)
-        try:
+        anchor = Anchor(anchor_file)
+        with closing(Database(url)) as database:
             with database.writing() as connection:
                 end = chain.read_head(connection, lock=True)
                 if end.sequence:
                     raise LedgerRefusedError(f"{database.name}: this ledger holds {end.sequence} records; only an empty one is made anew")
-                adopting.write(connection, key, made, max(made.last, remains.seen, anchor.read().sequence) + 1)
-                end = chain.read_head(connection)
+                end = adopting.write(connection, key, made, max(made.last, remains.seen, anchor.read().sequence) + 1)
             anchor.advance(end)
-        finally:
-            database.close()
         return made
 
     def close(self) -> None:
@@ -101,17 +88,11 @@ class Ledger(Readings):
             addresses: canonical public addresses of its rows; of a benchmark they are only looked up.
             named: whether the contract names the account, in place of taking the one that is there.
             states_cap: whether the caps are stated, and not what a first release costs: those leave a charged account's as they are.
-
-        Raises:
-            PrivacyError: the rows belong to another account, or the account protects something else.
+        Raises PrivacyError: the rows belong to another account, or the account protects something else.
         """
         with self._changing() as change:
             stored, missing = opening.find(change.connection, declared, addresses, named=named)
-            if (
-                stored is not None
-                and not missing
-                and opening.wanted(change.connection, self._key, stored, declared, states_cap=states_cap) == stored
-            ):
+            if stored and not missing and opening.wanted(change.connection, self._key, stored, declared, states_cap=states_cap) == stored:
                 return stored
             change.lock()
             stored, missing = opening.find(change.connection, declared, addresses, named=named)  # another process may have been faster
@@ -126,39 +107,30 @@ class Ledger(Readings):
         """Bind an open account to addresses that no account is bound to yet, and change nothing else of it."""
         with self._changing() as change:
             change.lock()
-            free = [address for address in addresses if not state.payers_at(change.connection, [address])]
+            free = [address for address in addresses if not rows.payers_at(change.connection, [address])]
             if free:
                 opening.bind(change, rows.find_account(change.connection, name).name, free)
 
     def set_cap(self, name: str, epsilon_cap: float, delta_cap: float = 0.0) -> None:
         """Change the caps of an account; the chain keeps the old ones.
-
-        Raises:
-            LedgerError: there is no such account.
-            PrivacyError: it is a benchmark account, which has no cap.
+        Raises LedgerError: there is no such account; PrivacyError: it is a benchmark account, which has no cap.
         """
         check_caps(epsilon_cap, delta_cap)
-        caps: dict[str, float | None] = {"epsilon_cap": epsilon_cap, "delta_cap": delta_cap}
         with self._changing() as change:
             change.lock()
             if rows.find_account(change.connection, name).benchmark:
                 raise PrivacyError(f"account {name!r} is a benchmark account; it has no cap to change")
-            opening.put(change, name, caps, {})
+            opening.put(change, name, {"epsilon_cap": epsilon_cap, "delta_cap": delta_cap}, {})
 
     def reserve(self, release: Release, *, first: Account | None = None) -> Reservation:
         """Charge a release to its account, once; the same release again costs nothing.
 
         Head, anchor and the last record, and what it says of all accounts and totals and of this release, are checked in the
         transaction that spends.
-
-        Args:
-            first: what the contract says of the account; its caps are decided by its first charge, unless a command set some.
-
-        Raises:
-            BudgetError: the account's total would exceed its cap.
-            PrivacyError: the id is charged for something else, the guarantee protects something
-                else than the account, or states less than its event costs.
-            LedgerError: there is no such account, or the ledger was edited or rolled back.
+        `first`: what the contract says of the account; its caps are decided by its first charge, unless a command set some.
+        Raises BudgetError: the account's total would exceed its cap; PrivacyError: the id is charged for something else, the guarantee
+        protects something else than the account, or states less than its event costs; LedgerError: there is no such account, or the ledger
+        was edited or rolled back.
         """
         accountant.check(release.guarantee)
         row = rows.release_row(release)
@@ -168,25 +140,25 @@ class Ledger(Readings):
             known = rows.find_entry(change.connection, release.release_id)
             if known is not None:
                 return rows.reserved_before(known, row)
-            if (payer := state.payer_of(change.connection, account.name)) != account.name:
+            if (payer := rows.payer_of(change.connection, account.name)) != account.name:
                 raise PrivacyError(f"account {account.name!r}: nothing is charged to it any more; account {payer!r} pays for its rows")
             if first is not None:  # what is planned next to it may have brought other caps
                 account = opening.first_charged(change, account, first)
             spent = budget.check_cap(change.connection, account, release.guarantee)
             row |= {"number": change.end.sequence + 1, "reserved_utc": rows.now()}
             change.connection.execute(insert(entries).values(row))
-            before = None if spent is None else canonical(state.spent_of(change.connection, account.name).as_json())
-            written = None if spent is None else state.write_spent(change.connection, account.name, spent)
+            before = written = None
+            if spent is not None:
+                before = canonical(rows.spent_of(change.connection, account.name).as_json())
+                written = rows.write_spent(change.connection, account.name, spent)
             paying = change.connection.execute(select(accounts).where(accounts.c.name == account.name)).one()
-            terms = {"account_row": dict(paying._mapping), "addresses": opening.addresses(change.connection, account.name)}
+            terms = {"account_row": dict(paying._mapping), "addresses": opening.addresses_of(change.connection, account.name)}
             change.append("reserved", {**row, "before": before, "spent": written, **terms}, release.release_id)
         return Reservation("reserved", None, is_new=True)
 
     def begin_drawing(self, release_id: str) -> None:
         """Note, durably, that a release's mechanism is about to read rows; from then on nothing else can be made for its cost.
-
-        Raises:
-            LedgerError: it is not charged, or another one was made for its cost.
+        Raises LedgerError: it is not charged, or another one was made for its cost.
         """
         with self._changing() as change:
             change.lock(release_id)
@@ -198,9 +170,7 @@ class Ledger(Readings):
 
     def take_up(self, release: Release, *, differing: Sequence[str]) -> bool:
         """Let a release stand in the place of one whose mechanism never read a row, as its model failed first; whether there was one.
-
-        Args:
-            differing: names of the parameters that the two may differ in.
+        `differing`: names of the parameters that the two may differ in.
         """
         row = rows.release_row(release)
         with self._changing() as change:
@@ -215,11 +185,7 @@ class Ledger(Readings):
         return True
 
     def publish(self, release_id: str, artefact_sha256: str) -> str:
-        """Make an artefact the release, unless one is; gives the hash of the winner.
-
-        Raises:
-            LedgerError: the release was never reserved.
-        """
+        """Make an artefact the release, unless one is; gives the hash of the winner. Raises LedgerError: the release was never reserved."""
         if not re.fullmatch("[0-9a-f]{64}", artefact_sha256):
             raise ParameterError("artefact_sha256", artefact_sha256, "64 hexadecimal digits")
         with self._changing() as change:
@@ -238,9 +204,7 @@ class Ledger(Readings):
         """Take the ledger back to an older schema, for an older program; this one migrates it when it opens it again.
 
         Entries, chain and what is spent stay, and are checked before and after.
-
-        Raises:
-            LedgerError: there is no such schema, it cannot hold what is there, or the ledger was edited; nothing is changed.
+        Raises LedgerError: there is no such schema, it cannot hold what is there, or the ledger was edited; nothing is changed.
         """
         with self._database.migrating() as connection:
             end = chain.read_head(connection, lock=True)

@@ -21,8 +21,7 @@ ReleaseState = Literal["reserved", "published"]
 class Account:
     """The budget of one data set's privacy unit: caps, or none for public benchmark data.
 
-    `delta_cap` is also where the cost of Gaussian events is read, on benchmarks too; with 0
-    they have no finite cost.
+    `delta_cap` is also where the cost of Gaussian events is read, on benchmarks too; with 0 they have no finite cost.
     """
 
     name: str
@@ -39,11 +38,7 @@ class Account:
 
 
 def check_caps(epsilon_cap: float | None, delta_cap: float) -> None:
-    """Refuse caps that cap nothing.
-
-    Raises:
-        ParameterError: epsilon is negative, NaN or infinite, or delta outside [0, 1).
-    """
+    """Refuse caps that cap nothing. Raises ParameterError: epsilon is negative, NaN or infinite, or delta outside [0, 1)."""
     if epsilon_cap is not None and not 0 <= epsilon_cap < float("inf"):
         raise ParameterError("epsilon_cap", epsilon_cap, "a finite number >= 0")
     if not 0 <= delta_cap < 1:

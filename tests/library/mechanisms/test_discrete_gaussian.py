@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpicl.accounting.accountant import check, compose
-from dpicl.accounting.discrete_gaussian import as_gaussian, discrete_gaussian, sums_of_squares
-from dpicl.accounting.events import event_as_json, event_from_json, poisson_sampled, repeated
+from dpicl.accounting.discrete_gaussian import discrete_gaussian, noise_ratio, sums_of_squares
+from dpicl.accounting.events import event_as_json, event_from_json, gaussian, poisson_sampled, repeated
 from dpicl.accounting.guarantee import Event, Guarantee, Neighbours
 from dpicl.accounting.pld import epsilon_at
 from dpicl.errors import ParameterError, PrivacyError
@@ -83,7 +83,8 @@ def test_less_noise_and_more_sensitivity_cost_more() -> None:
 
 def test_two_rules_agree_where_they_meet() -> None:
     """The continuous bound is above the own price, by about 4 / 10,000 of the variance."""
-    own, bound = price(votes(Fraction(10_000), 4)), price(as_gaussian(votes(Fraction(10_000), 4), ADD))
+    event = votes(Fraction(10_000), 4)
+    own, bound = price(event), price(gaussian(sigma=1.0, sensitivity=noise_ratio(event, ADD)))
     assert own <= bound * (1 + 1e-3) and bound == pytest.approx(own, rel=3e-3)
 
 
