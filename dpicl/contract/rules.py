@@ -70,28 +70,25 @@ def _check_stated(contract: Contract, file: str) -> None:
 
 def _check_rules(contract: Contract, file: str) -> None:
     rules: dict[str, Label | GroupKey | Attribute] = {}
-    if contract.label is not None:
-        _check_label(contract, contract.label, file)
-        if contract.label.has_rule:
-            rules["label"] = contract.label
+    label = contract.label
+    if label is not None:
+        column, target = _column(contract, label.column, "label.column", file), contract.target
+        if label.answers and not label.has_rule and not isinstance(column, CategoryColumn):
+            raise DeclarationError(file, "label.answers", "word a number", "`cuts` with an answer for each part, or no answers")
+        if label.answers and isinstance(column, CategoryColumn) and not label.has_rule and target.count != len(column.categories):
+            raise DeclarationError(file, "label.answers", f"has {target.count} answers", f"{len(column.categories)}: one per category")
+        if target.count < 2 or len(set(target.answers)) != target.count:
+            raise DeclarationError(
+                file, "label", "has one answer, or one that stands twice", "a column with two values or more, worded differently"
+            )
+        if target.count > MAX_LEVELS:
+            raise DeclarationError(file, "label", f"has {target.count} classes", f"at most {MAX_LEVELS}")
+        if label.has_rule:
+            rules["label"] = label
     for k, keys in contract.group_keys.items():
         rules |= {f"groups.{k}.{index}": group for index, group in enumerate(keys) if isinstance(group, GroupKey)}
     for key, rule in (rules | {f"local.{attribute.name}": attribute for attribute in contract.attributes}).items():
         _check_rule(rule, _column(contract, rule.column, f"{key}.column", file), key, file)
-
-
-def _check_label(contract: Contract, label: Label, file: str) -> None:
-    column, target = _column(contract, label.column, "label.column", file), contract.target
-    if label.answers and not label.has_rule and not isinstance(column, CategoryColumn):
-        raise DeclarationError(file, "label.answers", "word a number", "`cuts` with an answer for each part, or no answers")
-    if label.answers and isinstance(column, CategoryColumn) and not label.has_rule and target.count != len(column.categories):
-        raise DeclarationError(file, "label.answers", f"has {target.count} answers", f"{len(column.categories)}: one per category")
-    if target.count < 2 or len(set(target.answers)) != target.count:
-        raise DeclarationError(
-            file, "label", "has one answer, or one that stands twice", "a column with two values or more, worded differently"
-        )
-    if target.count > MAX_LEVELS:
-        raise DeclarationError(file, "label", f"has {target.count} classes", f"at most {MAX_LEVELS}")
 
 
 def _column(contract: Contract, name: str, key: str, file: str) -> Column:

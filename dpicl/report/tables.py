@@ -27,6 +27,7 @@ METRICS = {
 _FITTED = ("lr", "gnb")
 """Baselines fitted on data, tested on the whole held-out part; majority and zero-shot are measured on the queries."""
 _OWN_COLUMNS = ("majority", "zero-shot")
+_ORDER = {system: place for place, system in enumerate(words.SYSTEMS)}
 
 
 def metric_tables(results: pd.DataFrame, metric: str, paper: Paper) -> list[Table]:
@@ -66,8 +67,9 @@ def row_label(system: str, shots: float, rate: float, show_rate: bool) -> str:
 
 
 def spread(values: pd.Series) -> str:
-    """Mean ± sample standard deviation over seeds."""
-    return words.mean_and_deviation(values.mean(), values.std(ddof=1))
+    """Mean ± sample standard deviation over seeds, `0.783 ± 0.012`; without the deviation where one run cannot have one."""
+    mean, deviation = values.mean(), values.std(ddof=1)
+    return words.number(mean) if math.isnan(mean) or math.isnan(deviation) else f"{mean:.3f} ± {deviation:.3f}"
 
 
 def epsilon_heads(epsilons: Iterable[float]) -> tuple[Cell, ...]:
@@ -79,7 +81,9 @@ def _table(part: pd.DataFrame, metric: str, paper: Paper, epsilons: tuple[float,
     own = {system: part.loc[part["system"] == system, metric] for system in _OWN_COLUMNS}
     several, bar = has_several_rates(part), own["majority" if len(own["majority"]) else "zero-shot"].mean()
     rows = []
-    for system in sorted(part.loc[~part["system"].isin(_OWN_COLUMNS), "system"].unique(), key=words.system_order):
+    for system in sorted(
+        part.loc[~part["system"].isin(_OWN_COLUMNS), "system"].unique(), key=lambda system: _ORDER.get(system, len(_ORDER))
+    ):
         queried = _is_queried(system)
         quoted = None if queried and several else paper  # the papers' tables have one rate
         for (shots, rate), group in part[part["system"] == system].groupby(["shots", "sampling_rate"], dropna=False):
@@ -105,7 +109,7 @@ def fitted_means(results: pd.DataFrame) -> Table | None:
     is_fitted = [not _is_queried(system) and not system.endswith("-naive") for system in results["system"]]
     fitted = results[pd.Series(is_fitted, index=results.index, dtype=bool)]
     names = fitted[["method", "system"]].drop_duplicates().itertuples(index=False, name=None)
-    series = sorted(names, key=lambda name: words.system_order(name[1].partition("-")[0]))
+    series = sorted(names, key=lambda name: _ORDER.get(name[1].partition("-")[0], len(_ORDER)))
     if fitted["dataset"].nunique() < 2 or fitted["method"].nunique() < 2:
         return None
     per_set = fitted.groupby(["method", "system", "epsilon", "dataset"])["accuracy"].mean().unstack("dataset")
@@ -132,7 +136,10 @@ def _cell(group: pd.DataFrame, metric: str, epsilon: float, paper: Paper | None,
     if paper:
         shots = None if math.isnan(row["shots"]) else int(row["shots"])
         number = paper.number(row["method"], row["dataset"], metric, row["system"], shots, epsilon)
-        printed = f"paper {words.as_printed(*number)}" if number else ""
+        if number:  # two decimals without the leading zero, as most papers print: `.78 ± .01`; three without a deviation: `.783`
+            decimals = 3 if number[1] is None else 2
+            short = (f"{value:.{decimals}f}".removeprefix("0" if value < 1 else "") for value in number if value is not None)
+            printed = f"paper {' ± '.join(short)}"
     if values.empty:
         return Cell(words.DASH, quoted=printed)
     seed_count = group["seed"].nunique()
