@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
-
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from dpicl.audit import CASES, AuditResult, find_case, run_audits
 from dpicl.audit.end_to_end.bounds import WRONG, Bound, named_bound
@@ -23,7 +21,7 @@ from dpicl.audit.end_to_end.suite import CLAIMS
 from dpicl.audit.membership import Inference, allowed, attack, made_up, of_benchmark
 from dpicl.audit.membership.attacks import SURE
 from dpicl.audit.membership.targets import check_public
-from dpicl.cli.terminal import console, new_table, say
+from dpicl.cli.terminal import console, counted, new_table, say
 from dpicl.engine.benchmarks import check_published, content_digest
 from dpicl.engine.settings import Settings
 from dpicl.errors import ParameterError
@@ -38,19 +36,6 @@ _STATED, _BOUND, _MUTANT = "#555555", "#1f6fb4", "#c2410c"
 """Colours of figures."""
 
 
-@contextmanager
-def _spread(what: str, preload: str, environment: Mapping[str, str] | None = None) -> Iterator[dict[str, Any]]:
-    """How an audit is spread over all processors, and shows how far it is."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    # Processes are forked from one without threads.
-    with (
-        Progress(*columns, console=console) as progress,
-        ProcessPoolExecutor(os.cpu_count(), fork_server([preload], environment)) as pool,
-    ):
-        bar = progress.add_task(what, total=None)
-        yield {"spread": pool.map, "progress": lambda done, total: progress.update(bar, completed=done, total=total)}
-
-
 def audit_mechanisms(name: str | None, *, all_cases: bool, runs: int | None, seed: int, folder: Path) -> bool:
     """Run one audit or all, print and write the results; whether all passed.
 
@@ -60,8 +45,9 @@ def audit_mechanisms(name: str | None, *, all_cases: bool, runs: int | None, see
     if (name is not None) == all_cases:
         raise ParameterError("audit", name or "", "--all, or one of end-to-end, membership, " + ", ".join(CASES))
     cases = tuple(CASES.values()) if name is None else (find_case(name),)
-    with _spread("audits", "dpicl.audit") as how:
-        results = run_audits(cases, runs=runs or _RUNS, seed=seed, **how)
+    # Processes are forked from one without threads.
+    with counted("audits") as progress, ProcessPoolExecutor(os.cpu_count(), fork_server(["dpicl.audit"])) as pool:
+        results = run_audits(cases, runs=runs or _RUNS, seed=seed, spread=pool.map, progress=progress)
     table = new_table("audit and its mutants", "stated epsilon", "at least", "", "processor seconds")
     for result in results:
         stated, verdict = f"{result.case.stated_epsilon:.3f}", "holds" if result.holds else "EXCEEDED"
@@ -164,8 +150,9 @@ def audit_membership(table: str | None, *, runs: int | None, seed: int, folder: 
         rows = load_source(contract, data_folder=settings.data, cache_folder=settings.cache)
         check_published(contract, partial(content_digest, contract, rows), settings)
         target = of_benchmark(contract, rows)
-    with _spread("attacks", "dpicl.audit.membership", ONE_THREAD) as how:
-        found = attack(target, runs=runs, seed=seed, mutants=table is None, **how)
+    context = fork_server(["dpicl.audit.membership"], ONE_THREAD)  # whose processes are forked from one without threads
+    with counted("attacks") as progress, ProcessPoolExecutor(os.cpu_count(), context) as pool:
+        found = attack(target, runs=runs, seed=seed, mutants=table is None, spread=pool.map, progress=progress)
     shown = new_table("method and its mutants", "charged epsilon", "allowed", "at least", "", "best attack")
     for one in sorted(found, key=lambda one: (bool(one.mutant), [other.way for other in found].index(one.way), one.nominal)):
         verdict = ("caught" if one.passed else "NOT CAUGHT") if one.mutant else ("holds" if one.passed else "EXCEEDED")

@@ -1,4 +1,4 @@
-"""The commands on contracts and data sets, and those that migrate, rebuild and move the ledger; `dpicl budget` shows what it holds."""
+"""The commands on contracts, data sets and certificates, and those that migrate, rebuild and move the ledger."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from dpicl.cli.terminal import INTERRUPTED, MANY, say, split_values
+from dpicl.cli.terminal import INTERRUPTED, MANY, errors, say, split_values
 from dpicl.engine.settings import Settings
-from dpicl.errors import DpiclError
+from dpicl.errors import CertificateError, DpiclError
 
 contract_app = typer.Typer(help="Write, check and show contracts: what is publicly known about a data set.", no_args_is_help=True)
 data_app = typer.Typer(help="List, fetch and publish the data sets that the contracts name.", no_args_is_help=True)
@@ -163,3 +163,48 @@ def move(origin: Annotated[Path, typer.Argument(help="A state folder with a ledg
     move_home(origin, settings)
     with open_ledger(settings) as ledger:
         say(f"{ledger.place}: schema {ledger.schema}, {ledger.verify()} records, chain intact")
+
+
+def verify(
+    file: Annotated[Path | None, typer.Argument(help="A file that dpicl wrote, or a certificate by itself.")] = None,
+    certificate: Annotated[Path | None, typer.Option(help="Its certificate. Default: FILE.certificate.json, beside it.")] = None,
+    key: Annotated[
+        str | None, typer.Option(help="The issuer's public key, or a file with it. Default: this installation's; elsewhere it is needed.")
+    ] = None,
+    page: Annotated[Path | None, typer.Option(help="Also write the verified certificate to this new file, as a page of HTML.")] = None,
+    show_key: Annotated[bool, typer.Option("--show-key", help="Print this installation's public key, for others to verify with.")] = False,
+) -> None:
+    """Verify a file against its signed certificate; exit code 1 if a byte of either was changed, another key signed, or nothing is certified."""
+    from dpicl.certificate.files import verify_file
+    from dpicl.certificate.signing import public_key, read_public_key, trusted_key
+    from dpicl.engine.files import publish
+
+    settings = Settings.from_environment()
+    if show_key == (file is not None):
+        raise DpiclError("verify: expected FILE, or --show-key alone")
+    if file is None:
+        say(public_key(settings))
+        return
+    if page is not None and page.exists():
+        raise DpiclError(f"page={page.name}: expected a new file")
+    trusted = read_public_key(key) if key is not None else trusted_key(settings)
+    try:
+        statement = verify_file(file, key=trusted, certificate=certificate)
+    except CertificateError as error:
+        say(f"dpicl: {error.message}", to=errors)
+        raise typer.Exit(1) from None
+    if page is not None:
+        content = statement.to_page().encode()
+        publish(page, lambda target: target.write(content))
+    signer = f"the key {trusted}" if key is not None else f"this installation, key {trusted}"
+    named = statement.product.file
+    compared = named is not None and not (certificate is None and file.name.endswith(".certificate.json"))
+    what = (
+        "is as it was certified, signed"
+        if compared
+        else f"is signed; no file was compared{f', it is of {named.name}' if named else ''}; signed"
+    )
+    if statement.simulation:
+        say(f"dpicl: {file.name}: {what} by {signer}. {statement.certifies}", to=errors)
+        raise typer.Exit(1)
+    say(f"{file.name}: {what} by {signer}.", statement.certifies)

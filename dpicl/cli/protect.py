@@ -55,23 +55,19 @@ def release_to_file(
     form: str,
     *,
     method: str | None,
-    trust: str,
-    epsilon: str,
     shots: int = 4,
     rows: int | None = None,
     options: Sequence[str] = (),
-    anyway: bool = False,
-    period: str | None,
-    generator: str | None = None,
     quality: Path | None = None,
+    **how: Any,
 ) -> None:
     """Release into a new file, and print what it costs.
 
     Args:
         form: of demonstrations, or of a table of `rows` rows.
         options: of the method, each `NAME=VALUE`.
-        generator: of texts, the model that wrote them.
         quality: a new file for a page on how good the release is.
+        how: further arguments of `release_of`.
 
     Raises:
         DpiclError: a name or value breaks a rule, the budget does not allow it, or the file exists or cannot be written.
@@ -83,7 +79,13 @@ def release_to_file(
     if form in TABLE_FORMS and method is not None:
         check_has_rows(method)
     for path in (out, certificate_of(out), *([] if quality is None else [quality])):
-        _check_new(path)
+        try:  # before anything is charged; nothing is left there, so that a killed command can be run again
+            if os.path.lexists(path):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+            with TemporaryFile(dir=path.parent):
+                pass
+        except OSError as error:
+            raise ParameterError("out", path.name, f"a new file in a folder that can be written ({error.strerror})") from None
     settings, chosen = Settings.from_environment(), {}
     for option in options:  # a value as pipelines.yaml would have it: a word, a number, or a list in brackets
         name, equals, value = option.partition("=")
@@ -91,8 +93,7 @@ def release_to_file(
             raise ParameterError("option", option[:60], "NAME=VALUE")
         chosen[name.strip()] = parse_yaml(value.encode(), f"option {name.strip()[:40]}")
     with one_ledger(settings):
-        how: dict[str, Any] = {"epsilon": epsilon, "shots": shots, "period": period, "trust": trust, "options": chosen, "anyway": anyway}
-        release = release_of(dataset, method, settings, generator=generator, **how)
+        release = release_of(dataset, method, settings, shots=shots, options=chosen, **how)
         what = release.write(out, form, rows)
         say(f"{out.name}: {what}", release.statement, *release.spent, *release.caveats)
         if quality is not None:
@@ -102,14 +103,3 @@ def release_to_file(
             publish(quality, lambda file: file.write(quality_page(found).encode()))
             say(str(found))
         warn_of_caps(accounts_of([(dataset, release.method)], settings), settings)
-
-
-def _check_new(path: Path) -> None:
-    """Before anything is charged; nothing is left there, so that a killed command can be run again."""
-    try:
-        if os.path.lexists(path):
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
-        with TemporaryFile(dir=path.parent):
-            pass
-    except OSError as error:
-        raise ParameterError("out", path.name, f"a new file in a folder that can be written ({error.strerror})") from None

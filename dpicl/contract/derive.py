@@ -137,19 +137,11 @@ def attributes_of(features: Mapping[str, Column]) -> tuple[Attribute, ...]:
     return tuple(made)
 
 
-def sentences(names: Mapping[str, str]) -> str:
-    """How a prompt puts a row by default.
-
-    Args:
-        names: {field of a template: how its column is called}.
-    """
-    return " ".join(f"The {name.replace('_', ' ')} is {{{field}}}." for field, name in names.items())
-
-
 def templates_of(features: Mapping[str, Column], attributes: Sequence[Attribute]) -> Prompts:
     """One sentence for each column."""
-    local, central = {one.name: one.column for one in attributes}, {name: name for name in features}
-    return Prompts(local=Template(text=sentences(local)), central=Template(text=sentences(central)))
+    fields = {one.name: one.column for one in attributes}, {name: name for name in features}
+    local, central = (" ".join(f"The {name.replace('_', ' ')} is {{{field}}}." for field, name in some.items()) for some in fields)
+    return Prompts(local=Template(text=local), central=Template(text=central))
 
 
 def groups_of(features: Mapping[str, Column], target: Target) -> dict[int, tuple[GroupKey | Literal["label"], ...]]:

@@ -100,22 +100,18 @@ def _translated(address: str) -> Iterator[None]:
         raise SourceError(f"{address}: {reason(error) or 'cannot be read'}") from None
 
 
-def check_store() -> None:
-    """Keys are set and the endpoint is valid; sends nothing.
+def _store() -> Any:
+    from pyarrow.fs import S3FileSystem
+
+    return S3FileSystem(**store_settings())
+
+
+def store_settings() -> dict[str, Any]:
+    """What opens the store: keys that are set, and a valid endpoint; sends nothing.
 
     Raises:
         SourceError: they are not.
     """
-    _settings()
-
-
-def _store() -> Any:
-    from pyarrow.fs import S3FileSystem
-
-    return S3FileSystem(**_settings())
-
-
-def _settings() -> dict[str, Any]:
     missing = [name for name in _KEYS if not os.environ.get(name)]
     if missing:
         raise SourceError(f"an address {SCHEME}… needs {' and '.join(missing)} in the environment")
@@ -134,16 +130,9 @@ def _endpoint() -> dict[str, str]:
     try:
         parts = urlsplit(os.environ[name])
         host, _ = parts.hostname or "", parts.port
+        plain = parts.scheme == "http" and (host == "localhost" or ip_address(host).is_loopback)
     except ValueError:
         raise wrong from None
-    plain = parts.scheme == "http" and _on_this_machine(host)
     if not host or "@" in parts.netloc or parts.path.strip("/") or parts.query or not (plain or parts.scheme == "https"):
         raise wrong
     return {"endpoint_override": parts.netloc, "scheme": parts.scheme}
-
-
-def _on_this_machine(host: str) -> bool:
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -10,10 +10,9 @@ from dpicl.report import sentences, words
 from dpicl.report.blocks import Banner, Block, Bullets, Cell, Code, Figure, Fold, Heading, Pairs, Report, Section, Table, Text
 from dpicl.report.comparisons import comparisons, headlines
 from dpicl.report.figures import Figures
-from dpicl.report.guarantees import guarantee_table, relevant_errata
 from dpicl.report.load import Demonstrations, Manifest, Run
 from dpicl.report.paper import Paper
-from dpicl.report.tables import METRICS, fitted_means, metric_tables, stage_seconds
+from dpicl.report.tables import METRICS, fitted_means, guarantee_table, metric_tables, relevant_errata, stage_seconds
 
 EXAMPLE_CELLS, EXAMPLE_TEXTS = 2, 4
 
