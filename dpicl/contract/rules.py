@@ -37,11 +37,6 @@ def check_references(contract: Contract, file: str) -> None:
     """
     _check_stated(contract, file)
     _check_rules(contract, file)
-    for name, column in contract.columns.items():
-        if not isinstance(column, CategoryColumn) and column.bins is not None:
-            _check_cuts(column.bins, column, f"columns.{name}.bins", file)
-            if name not in contract.features and (name != contract.label_column or contract.target.kind != "number"):
-                raise DeclarationError(file, f"columns.{name}.bins", "is of no feature", "bins of features, or of a number to predict")
     _check_held_out(contract, file)
     person = contract.privacy.person
     if person and person.id_column in (*contract.columns, *contract.source.ignore):
@@ -50,7 +45,14 @@ def check_references(contract: Contract, file: str) -> None:
     if contract.source.content_sha256 is not None:
         check_public_digest(contract, "source.content_sha256", file)
     _check_groups(contract, file)
-    _check_attributes(contract, file)
+    names = [attribute.name for attribute in contract.attributes]
+    if len(set(names)) != len(names) or LABEL in names:
+        raise DeclarationError(file, "local", "an attribute name is repeated", f"distinct names other than {LABEL!r}")
+    for attribute in contract.attributes:
+        if attribute.part_count > MAX_LEVELS:
+            raise DeclarationError(file, f"local.{attribute.name}", f"has {attribute.part_count} parts", f"at most {MAX_LEVELS}")
+        if attribute.column in (contract.label_column, contract.split_column):
+            raise DeclarationError(file, f"local.{attribute.name}.column", "is the label or the split", "a feature column")
     _check_templates(contract, file)
     for index, check in enumerate(contract.checks):
         if check.column is not None:
@@ -58,7 +60,7 @@ def check_references(contract: Contract, file: str) -> None:
 
 
 def _check_stated(contract: Contract, file: str) -> None:
-    """What cannot be derived is there."""
+    """What cannot be derived is there, and the bins fit that much is derived from."""
     for key, stated in (("local", contract.local), ("prompts", contract.prompts)):
         if contract.version == 1 and not stated:
             raise DeclarationError(file, key, "is missing", "this key, or `version: 2`, in which it is derived")
@@ -66,6 +68,11 @@ def _check_stated(contract: Contract, file: str) -> None:
         raise DeclarationError(file, "account", "is missing", "the name of the account that pays for rows of a program")
     if not contract.features:
         raise DeclarationError(file, "columns", "has no column beside the label", "at least one column to describe a row by")
+    for name, column in contract.columns.items():
+        if not isinstance(column, CategoryColumn) and column.bins is not None:
+            _check_cuts(column.bins, column, f"columns.{name}.bins", file)
+            if name not in contract.features and (name != contract.label_column or contract.target.kind != "number"):
+                raise DeclarationError(file, f"columns.{name}.bins", "is of no feature", "bins of features, or of a number to predict")
 
 
 def _check_rules(contract: Contract, file: str) -> None:
@@ -189,17 +196,6 @@ def _check_groups(contract: Contract, file: str) -> None:
             raise DeclarationError(file, f"groups.{k}", "two keys use one column", "distinct columns")
         if "label" not in keys and contract.label_column in columns:
             raise DeclarationError(file, f"groups.{k}", "splits the label's column by another rule", "the key `label`")
-
-
-def _check_attributes(contract: Contract, file: str) -> None:
-    names = [attribute.name for attribute in contract.attributes]
-    if len(set(names)) != len(names) or LABEL in names:
-        raise DeclarationError(file, "local", "an attribute name is repeated", f"distinct names other than {LABEL!r}")
-    for attribute in contract.attributes:
-        if attribute.part_count > MAX_LEVELS:
-            raise DeclarationError(file, f"local.{attribute.name}", f"has {attribute.part_count} parts", f"at most {MAX_LEVELS}")
-        if attribute.column in (contract.label_column, contract.split_column):
-            raise DeclarationError(file, f"local.{attribute.name}.column", "is the label or the split", "a feature column")
 
 
 def _check_templates(contract: Contract, file: str) -> None:
