@@ -196,7 +196,6 @@ def _plot_membership(found: Sequence[Inference], path: Path) -> None:
 
 
 def _save(axes: Any, path: Path, grid: Any) -> None:
-    """Write a figure, and say where."""
     axes.grid(axis=grid, linewidth=0.5)
     axes.set_axisbelow(True)
     axes.figure.legend(loc="outside upper center", ncols=3, frameon=False)
@@ -205,7 +204,6 @@ def _save(axes: Any, path: Path, grid: Any) -> None:
 
 
 def _write_json(path: Path, content: Any) -> None:
-    """Write a file of results, and print where."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(content, indent=2) + "\n", "utf-8")
     say(f"written: {path}")

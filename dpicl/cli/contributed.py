@@ -51,8 +51,6 @@ def others() -> list[str]:
 
 
 def _missing(error: Exception) -> Callable[[typer.Context], None]:
-    """A command that only raises why it is missing."""
-
     def missing(_context: typer.Context) -> None:
         raise error
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -50,7 +50,12 @@ def executor_named(chosen: str | None) -> Execute:
     """
     if chosen not in (None, "pool", "prefect"):
         raise ParameterError("executor", chosen, "pool or prefect")
-    missing = [name for name in _PREFECT if not _is_installed(name)]
+    missing = []
+    for name in _PREFECT:
+        with suppress(ModuleNotFoundError):  # a finder of somebody's may say so
+            if find_spec(name) is not None:
+                continue
+        missing.append(name)
     if chosen == "pool" or (chosen is None and (missing or not FLOWS.exists())):
         check_state()
         return _on_pool
@@ -62,13 +67,6 @@ def executor_named(chosen: str | None) -> Execute:
         raise ModuleNotFoundError(f"No module named {missing[0]!r}", name=missing[0])
     execute: Execute = importlib.import_module("flows.console").prepared()
     return execute
-
-
-def _is_installed(package: str) -> bool:
-    try:
-        return find_spec(package) is not None
-    except ModuleNotFoundError:  # a finder of somebody's may say so
-        return False
 
 
 def do_run(
@@ -89,7 +87,6 @@ def do_run(
 
 
 def _on_pool(folder: Path, _pipeline: str, _changes: dict[str, Any], workers: int, show: Callable[[str], object]) -> None:
-    """The executor of this machine alone: worker processes."""
     show("starting the workers")
     with Pool(workers, Settings.current()) as pool:
         show("running")

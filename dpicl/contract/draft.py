@@ -228,7 +228,6 @@ def _json(value: Any) -> str:
 
 
 def _head(draft: Draft) -> str:
-    """Where it comes from, and what is to be done."""
     if draft.looked:
         return f"""\
 # A draft: lines marked LOOKED hold what the rows of {draft.file} say. Write what is publicly known in their place

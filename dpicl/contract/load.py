@@ -71,35 +71,18 @@ def _check_text_references(contract: TextContract, file: str) -> None:
         raise DeclarationError(file, "calibrate", "is true for open answers", "true only with a task of kind classification")
     if contract.source.bundled and {contract.task.field, *contract.text_fields} != {"label", "text"}:
         raise DeclarationError(file, "source.bundled", "has the fields label and text", '`text: "{text}"` and `field: label`')
-    _check_queries(contract, file)
+    if contract.privacy.budget.benchmark and contract.source.bundled is None and contract.source.test is None:
+        raise DeclarationError(file, "source.test", "is missing", "a file of held-out texts, which a benchmark is measured on")
+    if contract.privacy.budget.benchmark and contract.source.queries is not None:
+        raise DeclarationError(file, "source.queries", "has no meaning for a benchmark", "no such key: its held-out texts are public")
     for split, source in (("train", contract.source.train), ("test", contract.source.test)):
         if source is not None and source.sha256 is not None:
             check_public_digest(contract, f"source.{split}.sha256", file)
     _check_methods(contract, file)
-    if contract.generation is None:
-        return
-    subsets, examples = contract.generation.subsets, contract.generation.examples
-    for label, rows in contract.row_bounds.items():
-        if rows < subsets * examples:  # no label can be sampled at a rate above 1
-            key = f"task.labels.{label}.min_rows" if contract.is_classification else "task.min_rows"
-            needed = f"subsets x examples = {subsets} x {examples} = {subsets * examples}"
-            raise DeclarationError(
-                file, key, f"is {rows}, fewer than {needed}", f"at least {subsets * examples}, or smaller generation sizes"
-            )
-
-
-def _check_queries(contract: TextContract, file: str) -> None:
-    """A benchmark's held-out texts are its queries; texts with something at stake have public ones, or none."""
-    if not contract.privacy.budget.benchmark:
-        return
-    if contract.source.bundled is None and contract.source.test is None:
-        raise DeclarationError(file, "source.test", "is missing", "a file of held-out texts, which a benchmark is measured on")
-    if contract.source.queries is not None:
-        raise DeclarationError(file, "source.queries", "has no meaning for a benchmark", "no such key: its held-out texts are public")
 
 
 def _check_methods(contract: TextContract, file: str) -> None:
-    """There is a method for the contract, with the words that it needs."""
+    """There is a method for the contract, with the words and the rows that it needs."""
     if contract.generation is None and contract.ensemble is None:
         raise DeclarationError(file, "generation", "and `ensemble` are missing", "one of them: the sizes of a method")
     if (contract.generation is None) != (contract.prompts.generation is None):
@@ -110,3 +93,13 @@ def _check_methods(contract: TextContract, file: str) -> None:
         raise DeclarationError(
             file, "prompts.answering.keywords", "has no meaning for labels", "no such key with a task of kind classification"
         )
+    if contract.generation is None:
+        return
+    subsets, examples = contract.generation.subsets, contract.generation.examples
+    for label, rows in contract.row_bounds.items():
+        if rows < subsets * examples:  # no label can be sampled at a rate above 1
+            key = f"task.labels.{label}.min_rows" if contract.is_classification else "task.min_rows"
+            needed = f"subsets x examples = {subsets} x {examples} = {subsets * examples}"
+            raise DeclarationError(
+                file, key, f"is {rows}, fewer than {needed}", f"at least {subsets * examples}, or smaller generation sizes"
+            )

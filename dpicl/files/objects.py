@@ -119,13 +119,10 @@ def store_settings() -> dict[str, Any]:
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
     waiting = {"connect_timeout": _CONNECT_SECONDS, "request_timeout": _ANSWER_SECONDS}
     keys = {"access_key": access, "secret_key": secret, "session_token": os.environ.get("AWS_SESSION_TOKEN") or None}
-    return {**keys, **waiting, "region": region, **_endpoint()}
-
-
-def _endpoint() -> dict[str, str]:
+    settings = {**keys, **waiting, "region": region}
     name = next((name for name in _ENDPOINTS if os.environ.get(name)), None)
     if name is None:
-        return {}
+        return settings
     wrong = SourceError(f"{name}: expected https://HOST[:PORT], or http:// on this machine only")
     try:
         parts = urlsplit(os.environ[name])
@@ -135,4 +132,4 @@ def _endpoint() -> dict[str, str]:
         raise wrong from None
     if not host or "@" in parts.netloc or parts.path.strip("/") or parts.query or not (plain or parts.scheme == "https"):
         raise wrong
-    return {"endpoint_override": parts.netloc, "scheme": parts.scheme}
+    return {**settings, "endpoint_override": parts.netloc, "scheme": parts.scheme}

@@ -52,7 +52,6 @@ def report_of(run: Run, figures: Figures) -> Report:
 
 
 def _opening(run: Run) -> Iterator[Block]:
-    """What the run was and what came out, under what must be known before."""
     manifest, results = run.manifest, run.results
     if manifest.model and not manifest.model.trained:
         yield Banner("Random weights.", "The accuracies of in-context answers mean nothing; they show that the pipeline works.")

@@ -149,7 +149,6 @@ def _method(part: pd.DataFrame) -> str:
 
 
 def _look(i: int) -> tuple[str, str]:
-    """Colour and marker of a series."""
     return SERIES[i % len(SERIES)], _MARKERS[i % len(_MARKERS)]
 
 
@@ -190,7 +189,6 @@ def _epsilon_line(
 
 
 def _draw_baselines(axes: Axes, of_dataset: pd.DataFrame, metric: str) -> None:
-    """Horizontal lines for systems without demonstrations."""
     for system, line in (("majority", "-"), ("zero-shot", (0, (1, 2)))):
         mean = of_dataset.loc[of_dataset["system"] == system, metric].mean()
         if not math.isnan(mean):
