@@ -30,7 +30,7 @@ from dpicl.audit.end_to_end.commands import Output, command_line, protect
 from dpicl.audit.end_to_end.mutants import MUTANTS, caught
 from dpicl.audit.end_to_end.suite import CLAIMS, declared
 from dpicl.audit.end_to_end.world import KINDS, URL, Declaration, World, base_rows, new_world
-from dpicl.cli.audit_end_to_end import bounds
+from dpicl.cli.audit import bounds
 from dpicl.contract import parse_contract
 from dpicl.engine.releases import address_of, check_shared, open_ledger
 from dpicl.engine.settings import Settings

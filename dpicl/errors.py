@@ -25,11 +25,7 @@ class DpiclError(Exception):
 
     def __reduce__(self) -> Any:
         """Errors cross processes; pickle's own way would call the constructor with the message alone."""
-        return _again, (type(self), *self.args), vars(self)
-
-
-def _again(kind: type[DpiclError], *message: str) -> DpiclError:
-    return kind.__new__(kind, *message)
+        return BaseException.__new__, (type(self), *self.args), vars(self)
 
 
 def _short(text: str) -> str:

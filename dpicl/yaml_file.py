@@ -73,7 +73,6 @@ class _Loader(yaml.SafeLoader):
 
 
 def _problem(place: Any, rule: str) -> yaml.YAMLError:
-    """A rule that an event or node breaks."""
     return yaml.constructor.ConstructorError(None, None, rule, place.start_mark)
 
 
@@ -170,7 +169,6 @@ def _key(error: Any, content: Any, renamed: dict[str, str]) -> str:
 
 
 def _explain(error: Any, total: int) -> tuple[str, str]:
-    """Rule and expected shape of one pydantic error."""
     more = f" (and {total - 1} more)" if total > 1 else ""
     if error["type"] == "extra_forbidden":
         return "unknown key" + more, "one of the keys that the schema lists"

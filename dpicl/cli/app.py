@@ -12,11 +12,9 @@ import typer
 from typer.exceptions import TyperException
 
 from dpicl.cli.contributed import contribute, others
-from dpicl.cli.data import contract_app, data_app
-from dpicl.cli.ledger import ledger_app
-from dpicl.cli.run import run
+from dpicl.cli.data import contract_app, data_app, ledger_app, verify
+from dpicl.cli.run import check_state, run
 from dpicl.cli.terminal import ANYWAY, EPSILON, INTERRUPTED, MANY, METHOD, OPTION, PERIOD, TRUST, console, new_table, say
-from dpicl.cli.verify import verify
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
 
@@ -126,13 +124,12 @@ def synth(
 
 def _release(contract: str, out: Path, form: str, **how: Any) -> None:
     gc.disable()  # a release ends before what it leaves is worth looking for
-    from dpicl.cli.protect import release_to_file
-    from dpicl.cli.without_pandas import without_pandas
+    from dpicl.cli.protect import release_to_file, without_pandas
     from dpicl.engine.stage import StageFailed, clean_errors
 
     try:
         without_pandas()
-        _check_state()
+        check_state()
         clean_errors("protect", release_to_file)(contract, out, form, **how)
     except StageFailed as error:
         print(f"dpicl: {error}; repeating the command is not charged again", file=sys.stderr)
@@ -236,20 +233,16 @@ def audit(
     table: Annotated[str | None, typer.Option(help="membership: a public table to plant a record in, in place of made-up rows.")] = None,
 ) -> None:
     """Bound each mechanism's epsilon from below, and check that mutants are caught; exit code 1 if not."""
+    from dpicl.cli.audit import audit_end_to_end, audit_mechanisms, audit_membership
+
     folder = out or Settings.from_environment().own("audit")
     if name == "end-to-end" and not all_audits:
-        from dpicl.cli.audit_end_to_end import RUNS, audit_end_to_end
-
-        _check_state()
-        passed = audit_end_to_end(runs=runs or RUNS, folder=folder)
+        check_state()
+        passed = audit_end_to_end(runs=runs, folder=folder)
     elif name == "membership" and not all_audits:
-        from dpicl.cli.audit_membership import RUNS, audit_membership
-
-        passed = audit_membership(table, runs=runs or RUNS, seed=seed, folder=folder)
+        passed = audit_membership(table, runs=runs, seed=seed, folder=folder)
     else:
-        from dpicl.cli.audit import RUNS, audit_mechanisms
-
-        passed = audit_mechanisms(name, all_cases=all_audits, runs=runs or RUNS, seed=seed, folder=folder)
+        passed = audit_mechanisms(name, all_cases=all_audits, runs=runs, seed=seed, folder=folder)
     if not passed:
         raise typer.Exit(1)
 
@@ -263,15 +256,6 @@ def forecast() -> None:
 
 
 contribute(app, "serve", "deploy", "metrics", *others())
-
-
-def _check_state() -> None:
-    """Refuse a wrong log format, or budgets in two places, before anything is charged."""
-    from dpicl.engine.state_home import check_one_home
-
-    settings = Settings.from_environment()
-    _ = settings.log_format
-    check_one_home(settings.home)
 
 
 def main() -> None:

@@ -13,8 +13,8 @@ import numpy as np
 
 from dpicl.cli.budget import warn_of_caps
 from dpicl.cli.terminal import errors, say
+from dpicl.contract.derive import Target
 from dpicl.contract.load import contract_digest
-from dpicl.contract.target import Target
 from dpicl.engine.ensemble_release import EnsembleRequest
 from dpicl.engine.models import public_corpus
 from dpicl.engine.plan import model_named

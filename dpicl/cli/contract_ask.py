@@ -117,8 +117,6 @@ def _ask(question: str, read: Callable[[str], Answer], default: str | None = Non
 
 
 def _ask_name(columns: Collection[str]) -> str:
-    """The next column; empty once all are named."""
-
     def read(name: str) -> str:
         if name in columns:
             raise typer.BadParameter("this column was named before; expected another")
@@ -146,8 +144,6 @@ def _ask_column(name: str, stated: DraftColumn | None = None) -> DraftColumn | N
 
 
 def _ask_values(column: DraftColumn) -> DraftColumn:
-    """The column with its public bounds or categories."""
-
     def categories(text: str) -> DraftColumn:
         read = validate(CategoryColumn, {"type": "category", "categories": split_values(text)}, column.name)
         return replace(column, categories=read.categories)

@@ -62,7 +62,21 @@ def write_contract(wanted: NewContract, settings: Settings) -> None:
     kind, count = "draft" if draft.looked or draft.open_count else "contract", len(draft.ignored)
     ignored = f"; {count} {'column is' if count == 1 else 'columns are'} left out under `ignore`" if count else ""
     say(f"{out}: a {kind} of {len(draft.columns)} columns{ignored}", *(f"left out: {line}" for line in draft.left_out))
-    say(_advice(draft, wanted.file.name), *(f"warning: {one.sentence}" for one in _noise(contract, draft.epsilon)))
+    if draft.looked:
+        advice = (
+            f"It was made by looking at the rows of {wanted.file.name}. Replace every line marked LOOKED by what is publicly known, and "
+            "take `draft: true` out; until then nothing is released by it."
+        )
+    else:
+        columns = "1 column" if draft.open_count == 1 else f"{draft.open_count} columns"
+        advice = f"No row of {wanted.file.name} was looked at. Bounds "
+        advice += (
+            f"or categories of {columns} are not known yet: write what is publicly known in every line marked FILL IN; until then the "
+            "contract is refused."
+            if draft.open_count
+            else f"and categories are those of {draft.origin}: replace any that were read off rows by what is publicly known."
+        )
+    say(advice, *(f"warning: {one.sentence}" for one in _noise(contract, draft.epsilon)))
     shots = contract.shots[min(1, len(contract.shots) - 1)]
     plan = f"dpicl plan {name}; " if draft.population else ""
     say(f"next: dpicl contract check {name}; {plan}dpicl protect {name} --epsilon {draft.epsilon:g} --shots {shots} --out demos.jsonl")
@@ -125,20 +139,3 @@ def _rows(place: Path) -> tuple[pa.Table, dict[str, str]]:
         except DataError as error:
             unread[name] = error.rule
     return pa.table(texts), unread
-
-
-def _advice(draft: Draft, file: str) -> str:
-    """Whether rows were looked at, and what is to be replaced by public knowledge."""
-    if draft.looked:
-        return (
-            f"It was made by looking at the rows of {file}. Replace every line marked LOOKED by what is publicly known, and "
-            "take `draft: true` out; until then nothing is released by it."
-        )
-    unseen = f"No row of {file} was looked at."
-    if draft.open_count:
-        columns = "1 column" if draft.open_count == 1 else f"{draft.open_count} columns"
-        return (
-            f"{unseen} Bounds or categories of {columns} are not known yet: write what is publicly known in every line "
-            "marked FILL IN; until then the contract is refused."
-        )
-    return f"{unseen} Bounds and categories are those of {draft.origin}: replace any that were read off rows by what is publicly known."

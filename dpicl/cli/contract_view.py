@@ -24,14 +24,6 @@ _LETTERS = 160
 """Of a prompt, as many as are printed."""
 
 
-def contract_line(contract: Contract | TextContract) -> str:
-    """A checked contract in a few words."""
-    if isinstance(contract, Contract):
-        return f"{len(contract.columns)} columns, shots {', '.join(map(str, contract.shots))}"
-    labels = f"{len(contract.demonstrated)} labels, " if contract.demonstrated else ""
-    return f"texts of at most {contract.max_characters} characters, {labels}{contract.query_count} queries"
-
-
 def print_contract(contract: Contract | TextContract) -> None:
     """Origin, privacy, and the parts of the contract's kind."""
     privacy, person = contract.privacy, contract.privacy.person
@@ -63,26 +55,24 @@ def print_checked(named: str, settings: Settings) -> None:
     Raises:
         DeclarationError: it breaks a rule.
     """
-    path = _file_of(named, settings)
+    is_text = named in settings.text_names()
+    is_known = is_text or named in settings.contract_names()
+    if not (is_known or Path(named).suffix or Path(named).exists()):
+        settings.declared(named)  # says which names there are
+    path = settings.contracts / (TEXTS if is_text else "") / f"{named}.yaml" if is_known else Path(named)
     content = read_declaration(path)
     try:
         contract = load_contract(path)
     except DeclarationError as error:
         raise DeclarationError(error.file, error.key, error.rule, "; ".join([error.expected, *_unreplaced(content)])) from None
-    say(f"{path.name}: ok: {contract_line(contract)}", *_unreplaced(content))
-    if isinstance(contract, Contract):
-        _print_derived(contract)
-        say(*(f"warning: {one}" for one in advice(contract)))
-
-
-def _file_of(named: str, settings: Settings) -> Path:
-    """Of a data set's name its contract, else the file itself."""
-    texts = named in settings.text_names()
-    if not texts and named not in settings.contract_names():
-        if Path(named).suffix or Path(named).exists():
-            return Path(named)
-        settings.declared(named)  # says which names there are
-    return settings.contracts / (TEXTS if texts else "") / f"{named}.yaml"
+    if isinstance(contract, TextContract):
+        labels = f"{len(contract.demonstrated)} labels, " if contract.demonstrated else ""
+        what = f"texts of at most {contract.max_characters} characters, {labels}{contract.query_count} queries"
+        say(f"{path.name}: ok: {what}", *_unreplaced(content))
+        return
+    say(f"{path.name}: ok: {len(contract.columns)} columns, shots {', '.join(map(str, contract.shots))}", *_unreplaced(content))
+    _print_derived(contract)
+    say(*(f"warning: {one}" for one in advice(contract)))
 
 
 def _unreplaced(content: bytes) -> list[str]:

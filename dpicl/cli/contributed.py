@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import typer
 
@@ -26,7 +25,16 @@ def contribute(app: typer.Typer, *names: str) -> None:
     """Add these commands, in this order."""
     for name in names:
         try:
-            command = _loaded(name)
+            if name in SHIPPED and not FLOWS.exists():
+                expected = "a clone and `make setup`"
+                raise DpiclError(
+                    f"{name}: is run from the repository or the image, and is not among what pip installs; expected {expected}"
+                )
+            point = next(iter(contributed(GROUP).select(name=name)), None)
+            if point is None:
+                expected = '`pip install "dpicl[pipeline,local]"`, in a clone `make setup`'
+                raise DpiclError(f"{name}: no installed package has this command; expected {expected}")
+            command = point.load()
         except (ModuleNotFoundError, DpiclError) as error:
             anything = {"allow_extra_args": True, "ignore_unknown_options": True}
             app.command(name, hidden=True, add_help_option=False, context_settings=anything)(_missing(error))
@@ -42,21 +50,7 @@ def others() -> list[str]:
     return sorted(contributed(GROUP).names - {"run", *SHIPPED})
 
 
-def _loaded(name: str) -> Any:
-    if name in SHIPPED and not FLOWS.exists():
-        raise DpiclError(
-            f"{name}: is run from the repository or the image, and is not among what pip installs; expected a clone and `make setup`"
-        )
-    for point in contributed(GROUP).select(name=name):
-        return point.load()
-    raise DpiclError(
-        f'{name}: no installed package has this command; expected `pip install "dpicl[pipeline,local]"`, in a clone `make setup`'
-    )
-
-
 def _missing(error: Exception) -> Callable[[typer.Context], None]:
-    """A command that only raises why it is missing."""
-
     def missing(_context: typer.Context) -> None:
         raise error
 

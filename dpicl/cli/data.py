@@ -1,4 +1,4 @@
-"""The commands on contracts and data sets."""
+"""The commands on contracts, data sets and certificates, and those that migrate, rebuild and move the ledger."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import Annotated
 
 import typer
 
-from dpicl.cli.terminal import INTERRUPTED, MANY, say, split_values
+from dpicl.cli.terminal import INTERRUPTED, MANY, errors, say, split_values
 from dpicl.engine.settings import Settings
-from dpicl.errors import DpiclError
+from dpicl.errors import CertificateError, DpiclError
 
 contract_app = typer.Typer(help="Write, check and show contracts: what is publicly known about a data set.", no_args_is_help=True)
 data_app = typer.Typer(help="List, fetch and publish the data sets that the contracts name.", no_args_is_help=True)
+ledger_app = typer.Typer(help="Migrate the ledger schema; rebuild or move the ledger.", no_args_is_help=True)
 
 
 @contract_app.command("new")
@@ -105,3 +106,105 @@ def publish(
         raise DpiclError(f"{name}: nothing was published")
     declare(name, content, settings)
     say(f"{name}: published, digest {content.digest[:12]}")
+
+
+@ledger_app.command("upgrade")
+def upgrade() -> None:
+    """Migrate the ledger to the newest schema and verify its chain; every other command does so too."""
+    from dpicl.engine.releases import open_ledger
+
+    with open_ledger(Settings.from_environment()) as ledger:
+        say(f"schema {ledger.schema}, {ledger.verify()} records, chain intact")
+
+
+@ledger_app.command("affected")
+def affected_releases() -> None:
+    """List earlier releases that the security advisory concerns, from the ledger and the contracts; reads no rows."""
+    from dpicl.engine.affected import affected
+
+    for hole, releases in affected(Settings.from_environment()).items():
+        say(f"{hole}: {len(releases) or 'none'}", *(f"  {release}" for release in releases))
+
+
+@ledger_app.command("adopt")
+def adopt_releases() -> None:
+    """Rebuild a lost ledger from the receipts of releases; accounts without complete receipts count as exhausted."""
+    from dpicl.engine.adopt import adopt
+
+    count, unproved = adopt(Settings.from_environment())
+    say(f"{count} releases are charged as before")
+    for name in unproved:
+        say(
+            f"account {name}: released/ holds an artefact without a receipt, so nothing more can be charged; "
+            f"`dpicl budget {name} --cap` is yours to decide"
+        )
+
+
+@ledger_app.command("downgrade")
+def downgrade(revision: Annotated[str, typer.Argument(help="The schema that the older version supports, as its error says.")]) -> None:
+    """Migrate the ledger back for an older version; refused if the older schema cannot hold its records."""
+    from dpicl.engine.releases import open_ledger
+
+    with open_ledger(Settings.from_environment()) as ledger:
+        ledger.take_back(revision)
+        say(
+            f"schema {ledger.schema}, {ledger.verify()} records, chain intact; continue with the older version: "
+            "any command of this one migrates the ledger forward again"
+        )
+
+
+@ledger_app.command("move")
+def move(origin: Annotated[Path, typer.Argument(help="A state folder with a ledger, such as the .dpicl of a working directory.")]) -> None:
+    """Move a folder's ledger, keys, releases and private files into the state folder; its runs stay and must have ended."""
+    from dpicl.engine.move_home import move_home
+    from dpicl.engine.releases import open_ledger
+
+    settings = Settings.from_environment()
+    move_home(origin, settings)
+    with open_ledger(settings) as ledger:
+        say(f"{ledger.place}: schema {ledger.schema}, {ledger.verify()} records, chain intact")
+
+
+def verify(
+    file: Annotated[Path | None, typer.Argument(help="A file that dpicl wrote, or a certificate by itself.")] = None,
+    certificate: Annotated[Path | None, typer.Option(help="Its certificate. Default: FILE.certificate.json, beside it.")] = None,
+    key: Annotated[
+        str | None, typer.Option(help="The issuer's public key, or a file with it. Default: this installation's; elsewhere it is needed.")
+    ] = None,
+    page: Annotated[Path | None, typer.Option(help="Also write the verified certificate to this new file, as a page of HTML.")] = None,
+    show_key: Annotated[bool, typer.Option("--show-key", help="Print this installation's public key, for others to verify with.")] = False,
+) -> None:
+    """Verify a file against its signed certificate; exit code 1 if a byte of either was changed, another key signed, or nothing is certified."""
+    from dpicl.certificate.files import verify_file
+    from dpicl.certificate.signing import public_key, read_public_key, trusted_key
+    from dpicl.engine.files import publish
+
+    settings = Settings.from_environment()
+    if show_key == (file is not None):
+        raise DpiclError("verify: expected FILE, or --show-key alone")
+    if file is None:
+        say(public_key(settings))
+        return
+    if page is not None and page.exists():
+        raise DpiclError(f"page={page.name}: expected a new file")
+    trusted = read_public_key(key) if key is not None else trusted_key(settings)
+    try:
+        statement = verify_file(file, key=trusted, certificate=certificate)
+    except CertificateError as error:
+        say(f"dpicl: {error.message}", to=errors)
+        raise typer.Exit(1) from None
+    if page is not None:
+        content = statement.to_page().encode()
+        publish(page, lambda target: target.write(content))
+    signer = f"the key {trusted}" if key is not None else f"this installation, key {trusted}"
+    named = statement.product.file
+    compared = named is not None and not (certificate is None and file.name.endswith(".certificate.json"))
+    what = (
+        "is as it was certified, signed"
+        if compared
+        else f"is signed; no file was compared{f', it is of {named.name}' if named else ''}; signed"
+    )
+    if statement.simulation:
+        say(f"dpicl: {file.name}: {what} by {signer}. {statement.certifies}", to=errors)
+        raise typer.Exit(1)
+    say(f"{file.name}: {what} by {signer}.", statement.certifies)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from dpicl.cli.terminal import console, new_table, say, split_values
+from dpicl.cli.terminal import console, counted, new_table, say, split_values
 from dpicl.contract import Contract
 from dpicl.methods import METHODS, tabular
 from dpicl.pipeline import read_epsilon
-from dpicl.planning.outlook import Outlook, TablePlan
+from dpicl.planning.outlook import Outlook
 from dpicl.planning.table_plan import plan_table
 
 
@@ -22,21 +21,21 @@ def print_plan(contract: Contract, *, rows: int | None, epsilons: str, signal: s
         ParameterError: a value is out of range, or no method fits.
     """
     asked = [read_epsilon(text) for text in split_values(epsilons)]
-    columns = (TextColumn("made-up tables"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        bar = progress.add_task("")
-        plan = plan_table(
-            contract,
-            rows,
-            asked,
-            signal=signal,
-            trust=trust,
-            processes=os.cpu_count() or 1,
-            progress=lambda done, total: progress.update(bar, completed=done, total=total),
-        )
-    _print_outlooks(plan)
+    with counted("made-up tables", Console(stderr=True), transient=True) as progress:
+        plan = plan_table(contract, rows, asked, signal=signal, trust=trust, processes=os.cpu_count() or 1, progress=progress)
+    ordered = sorted({one.epsilon for one in plan.outlooks})
+    by_way: dict[tuple[str, str], dict[float, Outlook]] = {}
+    for one in (one for one in plan.outlooks if one.signal == plan.middle):
+        options = ", ".join([*one.options.values(), *([] if tabular(one.method).derive_stage else [f"{one.shots} shots"])])
+        by_way.setdefault((one.method, options), {})[one.epsilon] = one
+    raw = "" if plan.middle is None else f" (a classifier on the raw rows: {plan.middle:.2f})"
+    simulated = "" if plan.rows == plan.simulated_rows else f", as of {plan.simulated_rows:,}"
+    say(f"{plan.dataset}, {plan.rows:,} rows{simulated}: expected AUC with a 90 % interval{raw}, and expected error of a column", "")
+    table = new_table("method", "options", *(head for epsilon in ordered for head in (f"ε = {epsilon:g}", "error")))
+    for (method, options), row in sorted(by_way.items(), key=lambda item: -max(one.value for one in item[1].values())):
+        table.add_row(method, options, *(text for epsilon in ordered for text in (_auc(row[epsilon]), f"{row[epsilon].column_error:.3f}")))
+    console.print(table)
     if len(plan.signals) > 1:
-        ordered = sorted({one.epsilon for one in plan.outlooks})
         table = new_table("raw rows", *(f"best at ε = {epsilon:g}" for epsilon in ordered))
         for name, strength in plan.signals.items():
             bests = [plan.best(epsilon, strength) for epsilon in ordered]
@@ -48,23 +47,6 @@ def print_plan(contract: Contract, *, rows: int | None, epsilons: str, signal: s
     say("", plan.sentence)
     if plan.command is not None:
         say(plan.command)
-
-
-def _print_outlooks(plan: TablePlan) -> None:
-    """One row for each way, best first; two columns for each epsilon."""
-    epsilons = sorted({one.epsilon for one in plan.outlooks})
-    shown = [one for one in plan.outlooks if one.signal == plan.middle]
-    by_way: dict[tuple[str, str], dict[float, Outlook]] = {}
-    for one in shown:
-        options = ", ".join([*one.options.values(), *([] if tabular(one.method).derive_stage else [f"{one.shots} shots"])])
-        by_way.setdefault((one.method, options), {})[one.epsilon] = one
-    raw = "" if plan.middle is None else f" (a classifier on the raw rows: {plan.middle:.2f})"
-    simulated = "" if plan.rows == plan.simulated_rows else f", as of {plan.simulated_rows:,}"
-    say(f"{plan.dataset}, {plan.rows:,} rows{simulated}: expected AUC with a 90 % interval{raw}, and expected error of a column", "")
-    table = new_table("method", "options", *(head for epsilon in epsilons for head in (f"ε = {epsilon:g}", "error")))
-    for (method, options), row in sorted(by_way.items(), key=lambda item: -max(one.value for one in item[1].values())):
-        table.add_row(method, options, *(text for epsilon in epsilons for text in (_auc(row[epsilon]), f"{row[epsilon].column_error:.3f}")))
-    console.print(table)
 
 
 def _auc(outlook: Outlook) -> str:

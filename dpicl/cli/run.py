@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
 import os
-from collections.abc import Callable
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from dpicl.cli.contributed import FLOWS
 from dpicl.cli.terminal import ANYWAY, MANY, PERIOD, say, split_values
 from dpicl.engine.settings import Settings
 from dpicl.engine.state_home import check_one_home
-from dpicl.errors import DpiclError, ParameterError
-
-_PREFECT = ("prefect", "prefect_dask")
-"""Packages of a run on Prefect, besides `flows`, which comes with the repository and the image."""
-
-
-Execute = Callable[[Path, str, dict[str, Any], int, Callable[[str], object]], None]
-"""Does a planned run: its folder, the pipeline and the changes to it, how many workers, and what shows a line."""
+from dpicl.errors import DpiclError
 
 
 def run(
@@ -59,7 +47,7 @@ def run(
     ] = None,
 ) -> None:
     """Run a pipeline and write its report."""
-    from dpicl.cli.dry_run import print_dry_run
+    from dpicl.cli.planned_run import do_run, executor_named, print_dry_run
     from dpicl.engine.run_folder import read_plan, run_folder
 
     many = {"datasets": datasets, "methods": methods, "epsilons": epsilons, "shots": shots, "seeds": seeds}
@@ -73,85 +61,19 @@ def run(
         pipeline, run_id = read_plan(run_folder(Settings.from_environment(), resume)).pipeline_name, resume
     if pipeline is None:
         raise DpiclError("which pipeline? `dpicl list` shows them, `dpicl run demo` runs the demo")
-    execute = _executor(executor)
+    execute = executor_named(executor)
     with Settings.from_environment().entered():
         if dry_run:
             print_dry_run(pipeline, changes, run_id, resume=resume is not None, period=period)
             return
-        folder = _run(pipeline, changes, run_id, execute, resume=resume is not None, workers=workers or os.cpu_count() or 1, period=period)
+        folder = do_run(
+            pipeline, changes, run_id, execute, resume=resume is not None, workers=workers or os.cpu_count() or 1, period=period
+        )
     say(f"report: {folder / 'report.html'}")
 
 
-def _run(
-    pipeline: str,
-    changes: dict[str, Any],
-    run_id: str | None,
-    execute: Execute,
-    *,
-    resume: bool,
-    workers: int,
-    period: str | None,
-) -> Path:
-    """Plan, run, and show how far it is; returns the run's folder."""
-    from dpicl.cli.budget import warn_of_caps
-    from dpicl.cli.run_progress import progress
-    from dpicl.engine.execute import call_all
-    from dpicl.engine.plan import make_plan
-    from dpicl.engine.quote import accounts_of
-    from dpicl.engine.run_folder import read_plan
-    from dpicl.report.stages import report_steps
-
-    folder = make_plan(pipeline, changes, run_id, resume=resume, period=period)
-    say(f"run {folder.name}")
-    units, settings = read_plan(folder).units, Settings.current()
-    if not units:  # a table of costs needs no workers
-        call_all([report_steps(folder)])
-        return folder
-    warn_of_caps(accounts_of(((unit.dataset, unit.method) for unit in units.values()), settings), settings)
-    with progress(folder) as show:
-        execute(folder, pipeline, changes, workers, show)
-        show("done")
-    return folder
-
-
-def _executor(chosen: str | None) -> Execute:
-    """What does the run; what it needs is checked.
-
-    Raises:
-        DpiclError: there is no such executor, or Prefect was chosen and this is no clone.
-        ModuleNotFoundError: Prefect was chosen, and is not installed.
-    """
-    if chosen not in (None, "pool", "prefect"):
-        raise ParameterError("executor", chosen, "pool or prefect")
-    missing = [name for name in _PREFECT if not _is_installed(name)]
-    if chosen == "pool" or (chosen is None and (missing or not FLOWS.exists())):
-        settings = Settings.from_environment()
-        _ = settings.log_format
-        check_one_home(settings.home)
-        return _on_pool
-    if not FLOWS.exists():
-        raise DpiclError(
-            "--executor prefect: runs on Prefect are started from the repository or the image; expected a clone, or --executor pool"
-        )
-    if missing:
-        raise ModuleNotFoundError(f"No module named {missing[0]!r}", name=missing[0])
-    execute: Execute = importlib.import_module("flows.console").prepared()
-    return execute
-
-
-def _is_installed(package: str) -> bool:
-    try:
-        return find_spec(package) is not None
-    except ModuleNotFoundError:  # a finder of somebody's may say so
-        return False
-
-
-def _on_pool(folder: Path, _pipeline: str, _changes: dict[str, Any], workers: int, show: Callable[[str], object]) -> None:
-    from dpicl.engine.execute import run_units
-    from dpicl.engine.pool import Pool
-    from dpicl.report.stages import report_steps
-
-    show("starting the workers")
-    with Pool(workers, Settings.current()) as pool:
-        show("running")
-        run_units(folder, pool, report_steps(folder))
+def check_state() -> None:
+    """Refuse a wrong log format, or budgets in two places, before anything is charged."""
+    settings = Settings.from_environment()
+    _ = settings.log_format
+    check_one_home(settings.home)

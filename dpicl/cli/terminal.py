@@ -1,5 +1,10 @@
 """What all commands share: where they print, the exit code of an interrupted one, and options that several take."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
 from rich.console import Console
 from rich.table import Table
 
@@ -25,6 +30,17 @@ def say(*sentences: str, to: Console = console) -> None:
 def new_table(*heads: str) -> Table:
     """An empty table, without rules."""
     return Table(*heads, box=None, header_style="bold")
+
+
+@contextmanager
+def counted(what: str, to: Console = console, *, transient: bool = False) -> Iterator[Callable[[int, int], None]]:
+    """A bar; the function that it yields says how many are done, and of how many."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=to, transient=transient) as progress:
+        bar = progress.add_task(what, total=None)
+        yield lambda done, total: progress.update(bar, completed=done, total=total)
 
 
 def split_values(text: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a contract does not state, from its columns: bins, answers, local attributes, templates and groups.
+"""What a contract predicts, and what it does not state, from its columns: bins, answers, local attributes, templates and groups.
 
 Guarantee   none spent: columns are public, and no row is seen.
 """
@@ -6,6 +6,7 @@ Guarantee   none spent: columns are public, and no row is seen.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
@@ -20,19 +21,40 @@ from dpicl.contract.columns import (
     GroupKey,
     IntegerColumn,
     Label,
-    NumberColumn,
     Prompts,
     RealColumn,
     Template,
 )
-from dpicl.contract.target import YES_OR_NO, Target
 from dpicl.types import LABEL
 
 Number = IntegerColumn | RealColumn
 VERSION = 1
 """Raised when other bins, answers, attributes or groups are derived from the same columns: in version 2 of contracts they are part of
 what a release is, and of its name."""
+YES_OR_NO = "Yes or No? Answer:"
+"""Cue of a binary label."""
 _WHOLE, _EQUAL, _PARTS, _MOST_SHOTS = 16, 8, 4, 64
+
+
+@dataclass(frozen=True)
+class Target:
+    """The label of a table: codes 0, 1, ... of every row, and how each reads as an answer.
+
+    Attributes:
+        kind: `binary`, No or Yes; `classes`; `number`, whose codes are bins; `none`, where nothing is predicted.
+        answers: one for each code; of `none` a single empty one.
+        question, cue: what follows a row in a prompt before the answer; empty of `none`.
+    """
+
+    kind: Literal["binary", "classes", "number", "none"]
+    answers: tuple[str, ...]
+    question: str = ""
+    cue: str = ""
+
+    @property
+    def count(self) -> int:
+        """Number of codes; 1 where nothing is predicted."""
+        return len(self.answers)
 
 
 def inner_edges(column: Number, stated: Sequence[float] = ()) -> np.ndarray:
@@ -97,37 +119,29 @@ def target_of(columns: Mapping[str, Column], label: Label | None) -> Target:
 
 def attributes_of(features: Mapping[str, Column]) -> tuple[Attribute, ...]:
     """One attribute of every column: categories as they are, numbers in their `bins`, or four equal parts."""
-    return tuple(_attribute(name, column) for name, column in features.items())
-
-
-def _attribute(name: str, column: Column) -> Attribute:
-    own = name if name != LABEL else f"{name}_"
-    if isinstance(column, CategoryColumn):
-        texts = tuple(as_text(one, column) for one in column.categories)
-        return Attribute(name=own, column=name, parts=tuple((one,) for one in column.categories), texts=texts)
-    whole = isinstance(column, IntegerColumn)
-    low, high = column.bounds
-    inner = np.array(column.bins, dtype=float) if column.bins is not None else np.linspace(low, high, _PARTS + 1)[1:-1]
-    cuts = sorted({one for one in (np.ceil(inner) if whole else inner).tolist() if low < one <= high})
-    edges = [as_text(one, column) for one in cuts]
-    between = [f"{one} to less than {other}" for one, other in pairwise(edges)]
-    worded = (f"less than {edges[0]}", *between, f"{edges[-1]} or more", *(("unknown",) if column.nullable else ()))
-    return Attribute(name=own, column=name, cuts=tuple(cuts), missing=column.nullable, texts=worded)
-
-
-def sentences(names: Mapping[str, str]) -> str:
-    """How a prompt puts a row by default.
-
-    Args:
-        names: {field of a template: how its column is called}.
-    """
-    return " ".join(f"The {name.replace('_', ' ')} is {{{field}}}." for field, name in names.items())
+    made = []
+    for name, column in features.items():
+        own = name if name != LABEL else f"{name}_"
+        if isinstance(column, CategoryColumn):
+            texts = tuple(as_text(one, column) for one in column.categories)
+            made.append(Attribute(name=own, column=name, parts=tuple((one,) for one in column.categories), texts=texts))
+            continue
+        low, high = column.bounds
+        inner = np.array(column.bins, dtype=float) if column.bins is not None else np.linspace(low, high, _PARTS + 1)[1:-1]
+        inner = np.ceil(inner) if isinstance(column, IntegerColumn) else inner
+        cuts = sorted({one for one in inner.tolist() if low < one <= high})
+        edges = [as_text(one, column) for one in cuts]
+        between = [f"{one} to less than {other}" for one, other in pairwise(edges)]
+        worded = (f"less than {edges[0]}", *between, f"{edges[-1]} or more", *(("unknown",) if column.nullable else ()))
+        made.append(Attribute(name=own, column=name, cuts=tuple(cuts), missing=column.nullable, texts=worded))
+    return tuple(made)
 
 
 def templates_of(features: Mapping[str, Column], attributes: Sequence[Attribute]) -> Prompts:
     """One sentence for each column."""
-    local, central = {one.name: one.column for one in attributes}, {name: name for name in features}
-    return Prompts(local=Template(text=sentences(local)), central=Template(text=sentences(central)))
+    fields = {one.name: one.column for one in attributes}, {name: name for name in features}
+    local, central = (" ".join(f"The {name.replace('_', ' ')} is {{{field}}}." for field, name in some.items()) for some in fields)
+    return Prompts(local=Template(text=local), central=Template(text=central))
 
 
 def groups_of(features: Mapping[str, Column], target: Target) -> dict[int, tuple[GroupKey | Literal["label"], ...]]:
@@ -135,21 +149,16 @@ def groups_of(features: Mapping[str, Column], target: Target) -> dict[int, tuple
     keys: tuple[GroupKey | Literal["label"], ...] = ("label",) if 1 < target.count <= _MOST_SHOTS else ()
     count = target.count if keys else 1
     groups = {count: keys} if keys else {}
-    for key in (_halves(name, column) for name, column in features.items()):
+    for name, column in features.items():
+        key = None  # the lower and the upper half of its values; not of a single value, nor of numbers that may be missing
+        if isinstance(column, CategoryColumn):
+            half = len(column.categories) // 2
+            key = GroupKey(column=name, parts=(column.categories[:half], "rest")) if half else None
+        elif not column.nullable:
+            low, high = column.bounds
+            middle = np.ceil((low + high) / 2) if isinstance(column, IntegerColumn) else (low + high) / 2
+            key = GroupKey(column=name, cuts=(float(middle),)) if low < middle <= high else None
         if key is not None and 2 * count <= _MOST_SHOTS:
             keys, count = (*keys, key), 2 * count
             groups[count] = keys
     return groups
-
-
-def _halves(name: str, column: Column) -> GroupKey | None:
-    """The lower and the upper half of a column's values; None of a single value, and of numbers that may be missing."""
-    if isinstance(column, CategoryColumn):
-        half = len(column.categories) // 2
-        return GroupKey(column=name, parts=(column.categories[:half], "rest")) if half else None
-    assert isinstance(column, NumberColumn)
-    if column.nullable:
-        return None
-    low, high = column.bounds
-    middle = np.ceil((low + high) / 2) if isinstance(column, IntegerColumn) else (low + high) / 2
-    return GroupKey(column=name, cuts=(float(middle),)) if low < middle <= high else None

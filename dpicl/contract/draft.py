@@ -55,29 +55,19 @@ class DraftColumn:
     @property
     def line(self) -> str:
         """As it stands under `columns`."""
-        values = f"categories: {_json(self.categories or None)}" if self.type == "category" else f"bounds: [{', '.join(self._shown)}]"
-        return f"{_key(self.name)}: {{type: {self.type}, {values}{self._grid}{', nullable: true' if self.nullable else ''}}}"
-
-    @property
-    def _shown(self) -> tuple[str, str]:
-        """Whole numbers as such; a bound between two of them moves outwards."""
         low, high = self.bounds
-        whole = self.type == "integer"
-        return (
-            _json(low) if low is None or isinstance(low, str) else _plain(math.floor(low) if whole else tidy(low)),
-            _json(high) if high is None or isinstance(high, str) else _plain(math.ceil(high) if whole else tidy(high)),
-        )
-
-    @property
-    def _grid(self) -> str:
-        """Decimals and step of real numbers whose bounds are too narrow or too wide for the usual ones."""
-        low, high = self.bounds
-        if self.type != "real" or not isinstance(low, int | float) or not isinstance(high, int | float):
-            return ""
-        if high <= low or 1 <= high - low < 1e12:
-            return ""
-        digit = math.floor(math.log10(high - low))
-        return f", step: {_plain(10.0 ** (digit - 3))}, decimals: {min(2 - digit, 6)}" if digit < 0 else f", step: {10 ** (digit - 9)}"
+        whole, grid = self.type == "integer", ""  # a bound between two whole numbers moves outwards
+        least = _json(low) if low is None or isinstance(low, str) else _plain(math.floor(low) if whole else tidy(low))
+        most = _json(high) if high is None or isinstance(high, str) else _plain(math.ceil(high) if whole else tidy(high))
+        values = f"categories: {_json(self.categories or None)}" if self.type == "category" else f"bounds: [{least}, {most}]"
+        # Decimals and step of real numbers whose bounds are too narrow or too wide for the usual ones.
+        if self.type == "real" and isinstance(low, int | float) and isinstance(high, int | float) and high - low > 0:
+            digit = math.floor(math.log10(high - low))
+            if digit < 0:
+                grid = f", step: {_plain(10.0 ** (digit - 3))}, decimals: {min(2 - digit, 6)}"
+            elif high - low >= 1e12:
+                grid = f", step: {10 ** (digit - 9)}"
+        return f"{_key(self.name)}: {{type: {self.type}, {values}{grid}{', nullable: true' if self.nullable else ''}}}"
 
     def filled(self) -> DraftColumn:
         """With something in the place of what has to be filled in, to see whether all else holds."""
@@ -148,15 +138,22 @@ class Draft:
         person = (
             "" if self.person else "# A person may have several rows? privacy: {unit: person, person: {id_column: …, max_rows: …}, …}\n"
         )
+        sizes = "  # cap of all releases; 1 is enough for thousands of rows\n# population: about how many rows, as publicly known, never counted"
+        if self.population is not None:
+            sizes = f"  # cap of all releases\npopulation: {self.population}  # as publicly known, never counted"
+        label = "# label: COLUMN  # what to predict; nothing if left out" if self.label is None else f"label: {_key(self.label)}"
+        if self.label is not None and self.positive:
+            question = _json(f"Is the {self.label} {' or '.join(self.positive)}?")
+            label = f"label: {{column: {_key(self.label)}, parts: [rest, {_json(self.positive)}], question: {question}}}"
         return f"""\
 {_head(self)}
 version: 2
 name: {self.name}
 {"draft: true" + chr(10) if self.looked else ""}source: {{file: {_json(self.file)}{missing}{ignore}}}
-{left_out}privacy: {{{unit}sampling_rate: {sampling_rate(self.population)}, budget: {{epsilon: {self.epsilon:g}}}}}{self._sizes}
+{left_out}privacy: {{{unit}sampling_rate: {sampling_rate(self.population)}, budget: {{epsilon: {self.epsilon:g}}}}}{sizes}
 columns:
 {columns}
-{self._label}
+{label}
 {person}# Bins, groups, attributes of local methods and sentences are derived from the columns: `dpicl contract check {self.name}` shows them,
 # and `bins`, `groups`, `local` and `prompts` state others. Where a value may be missing, a column says `nullable: true`.
 """
@@ -165,22 +162,6 @@ columns:
     def left_out(self) -> list[str]:
         """Columns that are, and why, one line each."""
         return [f"{_json(name)}: {why}" for name, why in self.ignored.items()]
-
-    @property
-    def _sizes(self) -> str:
-        """What goes with the budget."""
-        if self.population is None:
-            return "  # cap of all releases; 1 is enough for thousands of rows\n# population: about how many rows, as publicly known, never counted"
-        return f"  # cap of all releases\npopulation: {self.population}  # as publicly known, never counted"
-
-    @property
-    def _label(self) -> str:
-        if self.label is None:
-            return "# label: COLUMN  # what to predict; nothing if left out"
-        if not self.positive:
-            return f"label: {_key(self.label)}"
-        question = _json(f"Is the {self.label} {' or '.join(self.positive)}?")
-        return f"label: {{column: {_key(self.label)}, parts: [rest, {_json(self.positive)}], question: {question}}}"
 
 
 def assemble(columns: Sequence[DraftColumn], label: str | None, positive: Sequence[str], where: str, **others: Any) -> Draft:
@@ -247,7 +228,6 @@ def _json(value: Any) -> str:
 
 
 def _head(draft: Draft) -> str:
-    """Where it comes from, and what is to be done."""
     if draft.looked:
         return f"""\
 # A draft: lines marked LOOKED hold what the rows of {draft.file} say. Write what is publicly known in their place

@@ -153,5 +153,4 @@ def _categories(filled: pa.ChunkedArray, name: str, nullable: bool, *, every: bo
 
 
 def _all(values: pa.ChunkedArray, pattern: str) -> bool:
-    """Whether every value matches."""
     return bool(pc.all(pc.match_substring_regex(values, pattern)).as_py())

@@ -209,27 +209,21 @@ def _column(name: str, kind: str, limits: _Limits, truth: tuple[str, ...], meani
     if limits.enum or _TYPES[kind] == "category":
         categories = limits.enum or (truth if kind == "boolean" else ())
         return DraftColumn(name, "category", categories=categories, nullable=nullable, note=note)
-    read = _moment if _TYPES[kind] in DATES else _number
-    return DraftColumn(name, _TYPES[kind], (read(limits.minimum), read(limits.maximum)), nullable=nullable, note=note)
+    low, high = (_bound(stated, is_date=_TYPES[kind] in DATES) for stated in (limits.minimum, limits.maximum))
+    return DraftColumn(name, _TYPES[kind], (low, high), nullable=nullable, note=note)
 
 
 def _printable(text: str) -> str:
     return "".join(letter for letter in " ".join(text.split()) if letter.isprintable())[:_LONGEST_NOTE]
 
 
-def _number(stated: float | str | None) -> float | None:
-    """A number; what is none has to be filled in."""
+def _bound(stated: float | str | None, *, is_date: bool) -> float | str | None:
+    """A number or date; what is none has to be filled in."""
     try:
+        if is_date:
+            moment(str(stated), "datetime")
+            return str(stated)
         number = math.nan if stated is None else float(stated)
     except ValueError:
-        number = math.nan
-    return number if math.isfinite(number) else None
-
-
-def _moment(stated: float | str | None) -> str | None:
-    """A date; what is none has to be filled in."""
-    try:
-        moment(str(stated), "datetime")
-    except ValueError:
         return None
-    return str(stated)
+    return number if math.isfinite(number) else None

@@ -1,4 +1,4 @@
-"""From a YAML file to a checked contract."""
+"""From a YAML file to a checked contract, and the cross-checks of a contract of texts."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from typing import Any
 from dpicl.contract.declared import Declared
 from dpicl.contract.derive import VERSION
 from dpicl.contract.models import Contract
-from dpicl.contract.rules import check_references
-from dpicl.contract.text import TextContract
-from dpicl.contract.text_rules import check_text_references
+from dpicl.contract.rules import check_public_digest, check_references
+from dpicl.contract.text import FreeText, TextContract
 from dpicl.errors import DeclarationError
 from dpicl.yaml_file import parse_yaml, read_declaration, validate
 
@@ -31,7 +30,7 @@ def parse_contract(content: Any, file: str) -> Contract | TextContract:
     if kind != "text":
         raise DeclarationError(file, "kind", f"got {str(kind)[:60]!r}", "text, or no such key for a table")
     texts = validate(TextContract, content, file)
-    check_text_references(texts, file)
+    _check_text_references(texts, file)
     return texts
 
 
@@ -59,3 +58,48 @@ def contract_digest(contract: Declared) -> str:
         excluded |= {"population": True, "privacy": {"budget": {"epsilon", "delta"}}}
     content = contract.model_dump_json(exclude=excluded)
     return hashlib.sha256((content if contract.version == 1 else f"{content} derived {VERSION}").encode()).hexdigest()
+
+
+def _check_text_references(contract: TextContract, file: str) -> None:
+    if contract.privacy.unit != "row" and contract.generation is not None:
+        expected = "row, or `ensemble` alone: demonstrations are written from texts one by one, not from persons"
+        raise DeclarationError(file, "privacy.unit", f"is {contract.privacy.unit}", expected)
+    if "sampling_rate" in contract.privacy.model_fields_set:
+        expected = "no such key: subsets x examples / rows is the rate of every label"
+        raise DeclarationError(file, "privacy.sampling_rate", "has no meaning for texts", expected)
+    if contract.calibrate and not contract.is_classification:
+        raise DeclarationError(file, "calibrate", "is true for open answers", "true only with a task of kind classification")
+    if contract.source.bundled and {contract.task.field, *contract.text_fields} != {"label", "text"}:
+        raise DeclarationError(file, "source.bundled", "has the fields label and text", '`text: "{text}"` and `field: label`')
+    if contract.privacy.budget.benchmark and contract.source.bundled is None and contract.source.test is None:
+        raise DeclarationError(file, "source.test", "is missing", "a file of held-out texts, which a benchmark is measured on")
+    if contract.privacy.budget.benchmark and contract.source.queries is not None:
+        raise DeclarationError(file, "source.queries", "has no meaning for a benchmark", "no such key: its held-out texts are public")
+    for split, source in (("train", contract.source.train), ("test", contract.source.test)):
+        if source is not None and source.sha256 is not None:
+            check_public_digest(contract, f"source.{split}.sha256", file)
+    _check_methods(contract, file)
+
+
+def _check_methods(contract: TextContract, file: str) -> None:
+    """There is a method for the contract, with the words and the rows that it needs."""
+    if contract.generation is None and contract.ensemble is None:
+        raise DeclarationError(file, "generation", "and `ensemble` are missing", "one of them: the sizes of a method")
+    if (contract.generation is None) != (contract.prompts.generation is None):
+        raise DeclarationError(file, "prompts.generation", "and `generation` go together", "both of them, or neither")
+    if contract.generation is not None and isinstance(contract.task, FreeText):
+        raise DeclarationError(file, "generation", "needs labels to write texts for", "`ensemble` only, with a task of kind generation")
+    if (contract.prompts.answering.keywords is not None) and contract.is_classification:
+        raise DeclarationError(
+            file, "prompts.answering.keywords", "has no meaning for labels", "no such key with a task of kind classification"
+        )
+    if contract.generation is None:
+        return
+    subsets, examples = contract.generation.subsets, contract.generation.examples
+    for label, rows in contract.row_bounds.items():
+        if rows < subsets * examples:  # no label can be sampled at a rate above 1
+            key = f"task.labels.{label}.min_rows" if contract.is_classification else "task.min_rows"
+            needed = f"subsets x examples = {subsets} x {examples} = {subsets * examples}"
+            raise DeclarationError(
+                file, key, f"is {rows}, fewer than {needed}", f"at least {subsets * examples}, or smaller generation sizes"
+            )

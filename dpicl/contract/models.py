@@ -16,9 +16,8 @@ from pydantic import BeforeValidator, Field
 from dpicl.contract.base import Frozen, Name
 from dpicl.contract.columns import Attribute, Column, GroupKey, Label, Prompts
 from dpicl.contract.declared import Declared
-from dpicl.contract.derive import attributes_of, groups_of, target_of, templates_of
+from dpicl.contract.derive import Target, attributes_of, groups_of, target_of, templates_of
 from dpicl.contract.sources import Evaluation, QueryFile, Source, Split
-from dpicl.contract.target import Target
 
 
 def _as_label(value: Any) -> Any:

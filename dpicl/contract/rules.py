@@ -37,11 +37,6 @@ def check_references(contract: Contract, file: str) -> None:
     """
     _check_stated(contract, file)
     _check_rules(contract, file)
-    for name, column in contract.columns.items():
-        if not isinstance(column, CategoryColumn) and column.bins is not None:
-            _check_cuts(column.bins, column, f"columns.{name}.bins", file)
-            if name not in contract.features and (name != contract.label_column or contract.target.kind != "number"):
-                raise DeclarationError(file, f"columns.{name}.bins", "is of no feature", "bins of features, or of a number to predict")
     _check_held_out(contract, file)
     person = contract.privacy.person
     if person and person.id_column in (*contract.columns, *contract.source.ignore):
@@ -50,7 +45,14 @@ def check_references(contract: Contract, file: str) -> None:
     if contract.source.content_sha256 is not None:
         check_public_digest(contract, "source.content_sha256", file)
     _check_groups(contract, file)
-    _check_attributes(contract, file)
+    names = [attribute.name for attribute in contract.attributes]
+    if len(set(names)) != len(names) or LABEL in names:
+        raise DeclarationError(file, "local", "an attribute name is repeated", f"distinct names other than {LABEL!r}")
+    for attribute in contract.attributes:
+        if attribute.part_count > MAX_LEVELS:
+            raise DeclarationError(file, f"local.{attribute.name}", f"has {attribute.part_count} parts", f"at most {MAX_LEVELS}")
+        if attribute.column in (contract.label_column, contract.split_column):
+            raise DeclarationError(file, f"local.{attribute.name}.column", "is the label or the split", "a feature column")
     _check_templates(contract, file)
     for index, check in enumerate(contract.checks):
         if check.column is not None:
@@ -58,7 +60,7 @@ def check_references(contract: Contract, file: str) -> None:
 
 
 def _check_stated(contract: Contract, file: str) -> None:
-    """What cannot be derived is there."""
+    """What cannot be derived is there, and the bins fit that much is derived from."""
     for key, stated in (("local", contract.local), ("prompts", contract.prompts)):
         if contract.version == 1 and not stated:
             raise DeclarationError(file, key, "is missing", "this key, or `version: 2`, in which it is derived")
@@ -66,32 +68,34 @@ def _check_stated(contract: Contract, file: str) -> None:
         raise DeclarationError(file, "account", "is missing", "the name of the account that pays for rows of a program")
     if not contract.features:
         raise DeclarationError(file, "columns", "has no column beside the label", "at least one column to describe a row by")
+    for name, column in contract.columns.items():
+        if not isinstance(column, CategoryColumn) and column.bins is not None:
+            _check_cuts(column.bins, column, f"columns.{name}.bins", file)
+            if name not in contract.features and (name != contract.label_column or contract.target.kind != "number"):
+                raise DeclarationError(file, f"columns.{name}.bins", "is of no feature", "bins of features, or of a number to predict")
 
 
 def _check_rules(contract: Contract, file: str) -> None:
     rules: dict[str, Label | GroupKey | Attribute] = {}
-    if contract.label is not None:
-        _check_label(contract, contract.label, file)
-        if contract.label.has_rule:
-            rules["label"] = contract.label
+    label = contract.label
+    if label is not None:
+        column, target = _column(contract, label.column, "label.column", file), contract.target
+        if label.answers and not label.has_rule and not isinstance(column, CategoryColumn):
+            raise DeclarationError(file, "label.answers", "word a number", "`cuts` with an answer for each part, or no answers")
+        if label.answers and isinstance(column, CategoryColumn) and not label.has_rule and target.count != len(column.categories):
+            raise DeclarationError(file, "label.answers", f"has {target.count} answers", f"{len(column.categories)}: one per category")
+        if target.count < 2 or len(set(target.answers)) != target.count:
+            raise DeclarationError(
+                file, "label", "has one answer, or one that stands twice", "a column with two values or more, worded differently"
+            )
+        if target.count > MAX_LEVELS:
+            raise DeclarationError(file, "label", f"has {target.count} classes", f"at most {MAX_LEVELS}")
+        if label.has_rule:
+            rules["label"] = label
     for k, keys in contract.group_keys.items():
         rules |= {f"groups.{k}.{index}": group for index, group in enumerate(keys) if isinstance(group, GroupKey)}
     for key, rule in (rules | {f"local.{attribute.name}": attribute for attribute in contract.attributes}).items():
         _check_rule(rule, _column(contract, rule.column, f"{key}.column", file), key, file)
-
-
-def _check_label(contract: Contract, label: Label, file: str) -> None:
-    column, target = _column(contract, label.column, "label.column", file), contract.target
-    if label.answers and not label.has_rule and not isinstance(column, CategoryColumn):
-        raise DeclarationError(file, "label.answers", "word a number", "`cuts` with an answer for each part, or no answers")
-    if label.answers and isinstance(column, CategoryColumn) and not label.has_rule and target.count != len(column.categories):
-        raise DeclarationError(file, "label.answers", f"has {target.count} answers", f"{len(column.categories)}: one per category")
-    if target.count < 2 or len(set(target.answers)) != target.count:
-        raise DeclarationError(
-            file, "label", "has one answer, or one that stands twice", "a column with two values or more, worded differently"
-        )
-    if target.count > MAX_LEVELS:
-        raise DeclarationError(file, "label", f"has {target.count} classes", f"at most {MAX_LEVELS}")
 
 
 def _column(contract: Contract, name: str, key: str, file: str) -> Column:
@@ -192,17 +196,6 @@ def _check_groups(contract: Contract, file: str) -> None:
             raise DeclarationError(file, f"groups.{k}", "two keys use one column", "distinct columns")
         if "label" not in keys and contract.label_column in columns:
             raise DeclarationError(file, f"groups.{k}", "splits the label's column by another rule", "the key `label`")
-
-
-def _check_attributes(contract: Contract, file: str) -> None:
-    names = [attribute.name for attribute in contract.attributes]
-    if len(set(names)) != len(names) or LABEL in names:
-        raise DeclarationError(file, "local", "an attribute name is repeated", f"distinct names other than {LABEL!r}")
-    for attribute in contract.attributes:
-        if attribute.part_count > MAX_LEVELS:
-            raise DeclarationError(file, f"local.{attribute.name}", f"has {attribute.part_count} parts", f"at most {MAX_LEVELS}")
-        if attribute.column in (contract.label_column, contract.split_column):
-            raise DeclarationError(file, f"local.{attribute.name}.column", "is the label or the split", "a feature column")
 
 
 def _check_templates(contract: Contract, file: str) -> None:

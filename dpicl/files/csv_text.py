@@ -26,7 +26,16 @@ def read_csv(data: bytes, check: Callable[[list[str]], object], where: str) -> p
         DataError: the content is not UTF-8 or not well-formed CSV, or rows are ragged.
     """
     data = data.removeprefix(_BYTE_ORDER_MARK)
-    names = _header(data, where)
+    beginning = data[:_LONGEST_ROW]  # alone: a file that is one long line is refused before it is copied
+    if len(data) > _LONGEST_ROW:
+        beginning = beginning[: max(beginning.rfind(b"\n"), beginning.rfind(b"\r")) + 1]
+        if not beginning:
+            raise DataError(where, _NO_CSV)
+    utf8(data, where)
+    try:
+        names = next(csv.reader(io.StringIO(beginning.decode(), newline=""), strict=True), [])
+    except csv.Error:
+        raise DataError(where, "has a first line that is not CSV; expected a header") from None
     check(names)
     ragged: list[int] = []
 
@@ -58,17 +67,3 @@ def utf8(data: bytes, where: str) -> str:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise DataError(where, f"is not UTF-8 from line {line} on; expected text in UTF-8") from None
-
-
-def _header(data: bytes, where: str) -> list[str]:
-    """The names, of the beginning alone: a file that is one long line is refused before it is copied."""
-    beginning = data[:_LONGEST_ROW]
-    if len(data) > _LONGEST_ROW:
-        beginning = beginning[: max(beginning.rfind(b"\n"), beginning.rfind(b"\r")) + 1]
-        if not beginning:
-            raise DataError(where, _NO_CSV)
-    utf8(data, where)
-    try:
-        return next(csv.reader(io.StringIO(beginning.decode(), newline=""), strict=True), [])
-    except csv.Error:
-        raise DataError(where, "has a first line that is not CSV; expected a header") from None

@@ -100,22 +100,18 @@ def _translated(address: str) -> Iterator[None]:
         raise SourceError(f"{address}: {reason(error) or 'cannot be read'}") from None
 
 
-def check_store() -> None:
-    """Keys are set and the endpoint is valid; sends nothing.
+def _store() -> Any:
+    from pyarrow.fs import S3FileSystem
+
+    return S3FileSystem(**store_settings())
+
+
+def store_settings() -> dict[str, Any]:
+    """What opens the store: keys that are set, and a valid endpoint; sends nothing.
 
     Raises:
         SourceError: they are not.
     """
-    _settings()
-
-
-def _store() -> Any:
-    from pyarrow.fs import S3FileSystem
-
-    return S3FileSystem(**_settings())
-
-
-def _settings() -> dict[str, Any]:
     missing = [name for name in _KEYS if not os.environ.get(name)]
     if missing:
         raise SourceError(f"an address {SCHEME}… needs {' and '.join(missing)} in the environment")
@@ -123,27 +119,17 @@ def _settings() -> dict[str, Any]:
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
     waiting = {"connect_timeout": _CONNECT_SECONDS, "request_timeout": _ANSWER_SECONDS}
     keys = {"access_key": access, "secret_key": secret, "session_token": os.environ.get("AWS_SESSION_TOKEN") or None}
-    return {**keys, **waiting, "region": region, **_endpoint()}
-
-
-def _endpoint() -> dict[str, str]:
+    settings = {**keys, **waiting, "region": region}
     name = next((name for name in _ENDPOINTS if os.environ.get(name)), None)
     if name is None:
-        return {}
+        return settings
     wrong = SourceError(f"{name}: expected https://HOST[:PORT], or http:// on this machine only")
     try:
         parts = urlsplit(os.environ[name])
         host, _ = parts.hostname or "", parts.port
+        plain = parts.scheme == "http" and (host == "localhost" or ip_address(host).is_loopback)
     except ValueError:
         raise wrong from None
-    plain = parts.scheme == "http" and _on_this_machine(host)
     if not host or "@" in parts.netloc or parts.path.strip("/") or parts.query or not (plain or parts.scheme == "https"):
         raise wrong
-    return {"endpoint_override": parts.netloc, "scheme": parts.scheme}
-
-
-def _on_this_machine(host: str) -> bool:
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return {**settings, "endpoint_override": parts.netloc, "scheme": parts.scheme}

@@ -59,7 +59,7 @@ def _headline(results: pd.DataFrame, metric: str, bar: str) -> Iterator[Block]:
     yield Pairs((("Best private in-context cell", best_mean), *shown), are_tiles=True)
 
 
-def comparisons(results: pd.DataFrame) -> Table | None:
+def comparisons(results: pd.DataFrame) -> Iterator[Block]:
     """One row per method, data set and number of shots, over the private (epsilon, seed) pairs; whole texts have no majority label."""
     rows = []
     for part in parts(results[~of_texts(results)]):
@@ -71,7 +71,13 @@ def comparisons(results: pd.DataFrame) -> Table | None:
             lr = _paired(icl, part[part["system"] == "lr"], ["epsilon", "seed"])
             rows.append((*map(Cell, (words.method_name(first["method"]), first["dataset"], label)), *majority, *lr))
     head = (*Cell.of_text("method", "data set", "answers"), *map(Cell, ("− majority", "p", "pairs", "− log. regression", "p", "pairs")))
-    return Table("Paired t-tests", head, tuple(rows)) if rows else None
+    if rows:
+        tested = " Logistic regression is tested on the whole test split." if "lr" in set(results["system"]) else ""
+        yield Text(
+            "Two-sided paired t-tests of in-context accuracy over all private (ε, seed) pairs. Pairs of one seed share their queries and the "
+            f"p values are not corrected for their number, so they are if anything too small.{tested} Bold: p below 0.05."
+        )
+        yield Table("Paired t-tests", head, tuple(rows))
 
 
 def _private(results: pd.DataFrame) -> pd.DataFrame:
@@ -91,4 +97,5 @@ def _paired(icl: pd.DataFrame, other: pd.DataFrame, on: list[str]) -> tuple[Cell
     constant = difference.round(12).nunique() < 2  # no spread, no test
     p = math.nan if constant else float(ttest_rel(pairs["accuracy"], pairs["other"]).pvalue)
     mean = float(difference.mean()) if len(pairs) else math.nan
-    return Cell(words.signed(mean)), Cell(words.p_value(p), mark="strong" if p < 0.05 else ""), Cell(str(len(pairs)))
+    shown = "< 0.001" if p < 0.001 else words.number(p)
+    return Cell(words.signed(mean)), Cell(shown, mark="strong" if p < 0.05 else ""), Cell(str(len(pairs)))

@@ -10,10 +10,9 @@ from dpicl.report import sentences, words
 from dpicl.report.blocks import Banner, Block, Bullets, Cell, Code, Figure, Fold, Heading, Pairs, Report, Section, Table, Text
 from dpicl.report.comparisons import comparisons, headlines
 from dpicl.report.figures import Figures
-from dpicl.report.guarantees import guarantee_table, relevant_errata
 from dpicl.report.load import Demonstrations, Manifest, Run
 from dpicl.report.paper import Paper
-from dpicl.report.tables import METRICS, fitted_means, metric_tables, stage_seconds
+from dpicl.report.tables import METRICS, fitted_means, guarantee_table, metric_tables, relevant_errata, stage_seconds
 
 EXAMPLE_CELLS, EXAMPLE_TEXTS = 2, 4
 
@@ -25,12 +24,21 @@ def report_of(run: Run, figures: Figures) -> Report:
     no_budget = "The run did not state its budget."
     if manifest.simulated:
         no_budget = "Nothing was charged: the noise is seeded, so this run released nothing."
+    fitted: list[Block] = []
+    if figures.fitted:
+        caption = (
+            "Accuracy on the whole test split of logistic regression, by what it was fitted on; bars are one standard deviation over "
+            "seeds, right of the last ε there is no privacy."
+        )
+        fitted.append(Figure("Logistic regression", figures.fitted, caption))
+    if (means := fitted_means(run.results)) is not None:
+        fitted.append(means)
     sections: dict[tuple[str, str], list[Block]] = {
         ("figures", "Figures"): [Text(figures.missing)] if figures.missing else [figure for _, figure in figures.by_method],
         ("accuracy", "Accuracy"): list(_accuracy(run)),
-        ("fitted", "What was released, judged by the baselines"): list(_fitted(run, figures)),
+        ("fitted", "What was released, judged by the baselines"): fitted,
         ("guarantees", "Guarantees"): list(_guarantees(run)),
-        ("tests", "Paired tests"): list(_tests(run)),
+        ("tests", "Paired tests"): list(comparisons(run.results)),
         ("demonstrations", "What was released"): list(_demonstrations(run)),
         ("costs", "Time and energy"): list(_costs(run, figures)),
         ("limits", "What is not protected"): [
@@ -44,7 +52,6 @@ def report_of(run: Run, figures: Figures) -> Report:
 
 
 def _opening(run: Run) -> Iterator[Block]:
-    """What the run was and what came out, under what must be known before."""
     manifest, results = run.manifest, run.results
     if manifest.model and not manifest.model.trained:
         yield Banner("Random weights.", "The accuracies of in-context answers mean nothing; they show that the pipeline works.")
@@ -93,18 +100,6 @@ def _accuracy(run: Run) -> Iterator[Block]:
             yield Fold(METRICS[metric], blocks, level=2, is_open=metric in ("rouge1", "absolute_error"))
 
 
-def _fitted(run: Run, figures: Figures) -> Iterator[Block]:
-    if figures.fitted:
-        caption = (
-            "Accuracy on the whole test split of logistic regression, by what it was fitted on; bars are one standard deviation over "
-            "seeds, right of the last ε there is no privacy."
-        )
-        yield Figure("Logistic regression", figures.fitted, caption)
-    means = fitted_means(run.results)
-    if means is not None:
-        yield means
-
-
 def _guarantees(run: Run) -> Iterator[Block]:
     manifest = run.manifest
     table = guarantee_table(manifest.guarantees)
@@ -129,18 +124,6 @@ def _guarantees(run: Run) -> Iterator[Block]:
             for slip in slips
         )
         yield Table("Slips in the paper's tables", head, tuple(tuple(Cell(text or words.DASH) for text in row) for row in rows))
-
-
-def _tests(run: Run) -> Iterator[Block]:
-    table = comparisons(run.results)
-    if table is None:
-        return
-    tested = " Logistic regression is tested on the whole test split." if "lr" in set(run.results["system"]) else ""
-    yield Text(
-        "Two-sided paired t-tests of in-context accuracy over all private (ε, seed) pairs. Pairs of one seed share their queries and the "
-        f"p values are not corrected for their number, so they are if anything too small.{tested} Bold: p below 0.05."
-    )
-    yield table
 
 
 def _demonstrations(run: Run) -> Iterator[Block]:

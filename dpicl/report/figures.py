@@ -13,7 +13,7 @@ from dpicl.report import words
 from dpicl.report.blocks import Figure
 from dpicl.report.load import Run
 from dpicl.report.sentences import caption
-from dpicl.report.svg import BASELINES, GRID, INK, MUTED, SERIES, new_figure, style, to_svg
+from dpicl.report.svg import BASELINES, GRID, INK, MUTED, SERIES, drawing, to_svg
 from dpicl.report.tables import METRICS, has_several_rates, of_texts, stage_seconds
 
 if TYPE_CHECKING:
@@ -123,8 +123,7 @@ def time_figure(timings: pd.DataFrame) -> str:
     """Wall time by stage, as bars."""
     seconds = stage_seconds(timings).sum(axis=1)
     names, durations = list(seconds.index), [words.duration(value) for value in seconds]
-    with style():
-        figure = new_figure(7.2, 0.5 + 0.26 * len(names))
+    with drawing(7.2, 0.5 + 0.26 * len(names)) as figure:
         axes = figure.subplots()
         bars = axes.barh(names, list(seconds), color=SERIES[0], height=0.62)
         axes.bar_label(bars, durations, padding=4, fontsize=8)
@@ -150,7 +149,6 @@ def _method(part: pd.DataFrame) -> str:
 
 
 def _look(i: int) -> tuple[str, str]:
-    """Colour and marker of a series."""
     return SERIES[i % len(SERIES)], _MARKERS[i % len(_MARKERS)]
 
 
@@ -158,8 +156,7 @@ def _panels(part: pd.DataFrame, draw: Callable[[Axes, pd.DataFrame], None], metr
     datasets = list(part["dataset"].unique())
     columns = min(2, len(datasets))
     rows = math.ceil(len(datasets) / columns)
-    with style():
-        figure = new_figure(9.0 if columns == 2 else 6.5, 0.6 + 2.45 * rows)
+    with drawing(9.0 if columns == 2 else 6.5, 0.6 + 2.45 * rows) as figure:
         grid = figure.subplots(rows, columns, sharey=True, squeeze=False).flatten()
         for axes, dataset in zip(grid, datasets, strict=False):
             draw(axes, part[part["dataset"] == dataset])
@@ -192,7 +189,6 @@ def _epsilon_line(
 
 
 def _draw_baselines(axes: Axes, of_dataset: pd.DataFrame, metric: str) -> None:
-    """Horizontal lines for systems without demonstrations."""
     for system, line in (("majority", "-"), ("zero-shot", (0, (1, 2)))):
         mean = of_dataset.loc[of_dataset["system"] == system, metric].mean()
         if not math.isnan(mean):

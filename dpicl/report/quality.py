@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from dpicl.quality import Quality
-from dpicl.quality.values import JUDGED, LEVEL, Marginal, largest
+from dpicl.quality.values import JUDGED, LEVEL, largest
 from dpicl.report.blocks import Block, Cell, Pairs, Report, Section, Table, Text
 from dpicl.report.html import to_html
 
@@ -28,50 +30,33 @@ def quality_page(quality: Quality) -> str:
     return to_html(Report(f"Quality of {quality.dataset}", about, tuple(opening), tuple(_sections(quality))))
 
 
-def _sections(quality: Quality) -> list[Section]:
-    sections = []
+def _sections(quality: Quality) -> Iterator[Section]:
     for what, marginals in quality.kinds:
-        sections.append(Section(what.replace(" ", "-"), f"Errors of {what}", (Text(_COUNTED), _errors(what, marginals))))
+        shown = largest(marginals, _MOST)
+        known = any(one.true is not None for one in shown)
+        rows = [(Cell(" & ".join(one.columns)), _number(one.expected), *([_number(one.true)] if known else [])) for one in shown]
+        some = "" if len(shown) == len(marginals) else f": the {len(shown)} largest of {len(marginals)}"
+        head = (*Cell.of_text("columns"), Cell("expected"), *([Cell("true")] if known else []))
+        yield Section(what.replace(" ", "-"), f"Errors of {what}", (Text(_COUNTED), Table(f"Errors of {what}{some}", head, tuple(rows))))
     if quality.scores:
         head = (*Cell.of_text("measure"), *map(Cell, ("estimate", f"{LEVEL:.0%} between", "and", "promised by its own rows")))
         rows = [(Cell(one.measure), *map(_number, (one.estimate, one.low, one.high, one.promised))) for one in quality.scores]
         if any(one.true is not None for one in quality.scores):  # on benchmarks
             head = (*head, Cell("true"))
             rows = [(*row, _number(one.true)) for row, one in zip(rows, quality.scores, strict=True)]
-        sections.append(Section("classifier", "A classifier", (Text(JUDGED), Table("A classifier", head, tuple(rows)))))
+        yield Section("classifier", "A classifier", (Text(JUDGED), Table("A classifier", head, tuple(rows))))
     if quality.noise:
         rows = [(Cell(name), _number(error)) for name, error in quality.noise.items()]
         noise = Table("Noise of averages", (*Cell.of_text("column"), Cell("share of its range")), tuple(rows))
-        sections.append(Section("noise", "Noise of averages", (noise,)))
+        yield Section("noise", "Noise of averages", (noise,))
     if quality.actual is not None:
+        pmse = f"pMSE = {quality.actual.pmse:.4f}: 0 where nothing tells released from real rows, at most 0.25."
         variation = [(Cell(f"{count}"), _number(value)) for count, value in quality.actual.total_variation.items()]
         trained = [(Cell(one.model), Cell(one.measure), _number(one.released), _number(one.real)) for one in quality.actual.trained]
-        sections.append(
-            Section(
-                "true",
-                "True values",
-                (
-                    Text(
-                        f"The rows are public. pMSE = {quality.actual.pmse:.4f}: 0 where nothing tells released from real rows, at most 0.25."
-                    ),
-                    Table("Total variation", (*Cell.of_text("number of columns"), Cell("mean total variation")), tuple(variation)),
-                    Table(
-                        "Train on released, test on real",
-                        (*Cell.of_text("model", "measure"), Cell("fitted on released rows"), Cell("fitted on real rows")),
-                        tuple(trained),
-                    ),
-                ),
-            )
-        )
-    return sections
-
-
-def _errors(what: str, marginals: tuple[Marginal, ...]) -> Table:
-    shown = largest(marginals, _MOST)
-    known = any(one.true is not None for one in shown)
-    rows = [(Cell(" & ".join(one.columns)), _number(one.expected), *([_number(one.true)] if known else [])) for one in shown]
-    label = f"Errors of {what}" if len(shown) == len(marginals) else f"Errors of {what}: the {len(shown)} largest of {len(marginals)}"
-    return Table(label, (*Cell.of_text("columns"), Cell("expected"), *([Cell("true")] if known else [])), tuple(rows))
+        counted = Table("Total variation", (*Cell.of_text("number of columns"), Cell("mean total variation")), tuple(variation))
+        head = (*Cell.of_text("model", "measure"), Cell("fitted on released rows"), Cell("fitted on real rows"))
+        tested = Table("Train on released, test on real", head, tuple(trained))
+        yield Section("true", "True values", (Text(f"The rows are public. {pmse}"), counted, tested))
 
 
 def _number(value: float | None) -> Cell:

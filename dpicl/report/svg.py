@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import io
 import re
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -53,18 +54,14 @@ _STYLE: dict[Any, Any] = {
 }
 
 
-def style() -> AbstractContextManager[None]:
-    """The context in which every figure is built and drawn."""
+@contextmanager
+def drawing(width: float, height: float) -> Iterator[Figure]:
+    """An empty figure on the page's own background, and the style in which it is built and drawn; size in inches."""
     import matplotlib as mpl
-
-    return mpl.rc_context(_STYLE)
-
-
-def new_figure(width: float, height: float) -> Figure:
-    """An empty figure on the page's own background; size in inches."""
     from matplotlib.figure import Figure
 
-    return Figure(figsize=(width, height), facecolor="none", layout="constrained")
+    with mpl.rc_context(_STYLE):
+        yield Figure(figsize=(width, height), facecolor="none", layout="constrained")
 
 
 def to_svg(figure: Figure, description: str) -> str:

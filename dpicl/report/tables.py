@@ -1,4 +1,4 @@
-"""Accuracy tables: mean and deviation over seeds, beside the majority label and the paper; seconds by stage."""
+"""Tables: accuracy over seeds beside the majority label and the paper; seconds by stage; guarantees beside the paper's Table V, and errata."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from dataclasses import replace
 import pandas as pd
 
 from dpicl.engine.order import stages
+from dpicl.methods.gdp_tabicl import GdpTabicl
+from dpicl.methods.published import ACCURACY_TABLES, Erratum, PaperModel, errata, table_v
 from dpicl.report import words
 from dpicl.report.blocks import Cell, Table
+from dpicl.report.load import StatedGuarantee
 from dpicl.report.paper import Paper
 
 METRICS = {
@@ -27,6 +30,7 @@ METRICS = {
 _FITTED = ("lr", "gnb")
 """Baselines fitted on data, tested on the whole held-out part; majority and zero-shot are measured on the queries."""
 _OWN_COLUMNS = ("majority", "zero-shot")
+_ORDER = {system: place for place, system in enumerate(words.SYSTEMS)}
 
 
 def metric_tables(results: pd.DataFrame, metric: str, paper: Paper) -> list[Table]:
@@ -66,8 +70,9 @@ def row_label(system: str, shots: float, rate: float, show_rate: bool) -> str:
 
 
 def spread(values: pd.Series) -> str:
-    """Mean ± sample standard deviation over seeds."""
-    return words.mean_and_deviation(values.mean(), values.std(ddof=1))
+    """Mean ± sample standard deviation over seeds, `0.783 ± 0.012`; without the deviation where one run cannot have one."""
+    mean, deviation = values.mean(), values.std(ddof=1)
+    return words.number(mean) if math.isnan(mean) or math.isnan(deviation) else f"{mean:.3f} ± {deviation:.3f}"
 
 
 def epsilon_heads(epsilons: Iterable[float]) -> tuple[Cell, ...]:
@@ -79,7 +84,9 @@ def _table(part: pd.DataFrame, metric: str, paper: Paper, epsilons: tuple[float,
     own = {system: part.loc[part["system"] == system, metric] for system in _OWN_COLUMNS}
     several, bar = has_several_rates(part), own["majority" if len(own["majority"]) else "zero-shot"].mean()
     rows = []
-    for system in sorted(part.loc[~part["system"].isin(_OWN_COLUMNS), "system"].unique(), key=words.system_order):
+    for system in sorted(
+        part.loc[~part["system"].isin(_OWN_COLUMNS), "system"].unique(), key=lambda system: _ORDER.get(system, len(_ORDER))
+    ):
         queried = _is_queried(system)
         quoted = None if queried and several else paper  # the papers' tables have one rate
         for (shots, rate), group in part[part["system"] == system].groupby(["shots", "sampling_rate"], dropna=False):
@@ -105,7 +112,7 @@ def fitted_means(results: pd.DataFrame) -> Table | None:
     is_fitted = [not _is_queried(system) and not system.endswith("-naive") for system in results["system"]]
     fitted = results[pd.Series(is_fitted, index=results.index, dtype=bool)]
     names = fitted[["method", "system"]].drop_duplicates().itertuples(index=False, name=None)
-    series = sorted(names, key=lambda name: words.system_order(name[1].partition("-")[0]))
+    series = sorted(names, key=lambda name: _ORDER.get(name[1].partition("-")[0], len(_ORDER)))
     if fitted["dataset"].nunique() < 2 or fitted["method"].nunique() < 2:
         return None
     per_set = fitted.groupby(["method", "system", "epsilon", "dataset"])["accuracy"].mean().unstack("dataset")
@@ -132,7 +139,10 @@ def _cell(group: pd.DataFrame, metric: str, epsilon: float, paper: Paper | None,
     if paper:
         shots = None if math.isnan(row["shots"]) else int(row["shots"])
         number = paper.number(row["method"], row["dataset"], metric, row["system"], shots, epsilon)
-        printed = f"paper {words.as_printed(*number)}" if number else ""
+        if number:  # two decimals without the leading zero, as most papers print: `.78 ± .01`; three without a deviation: `.783`
+            decimals = 3 if number[1] is None else 2
+            short = (f"{value:.{decimals}f}".removeprefix("0" if value < 1 else "") for value in number if value is not None)
+            printed = f"paper {' ± '.join(short)}"
     if values.empty:
         return Cell(words.DASH, quoted=printed)
     seed_count = group["seed"].nunique()
@@ -153,3 +163,50 @@ def stage_seconds(timings: pd.DataFrame) -> pd.DataFrame:
     seconds = timings.groupby(["stage", "method"], sort=False)["seconds"].sum().unstack("method")
     known = [stage.name for stage in stages() if stage.name in seconds.index]
     return seconds.reindex(index=known + sorted(set(seconds.index) - set(known)), columns=timings["method"].unique())
+
+
+def guarantee_table(guarantees: list[StatedGuarantee]) -> Table:
+    """Epsilon of whole releases by method, data set and relation, in order of first appearance; without epsilon = inf, which guarantees nothing."""
+    private = [stated for stated in guarantees if not math.isinf(stated.grid_epsilon)]
+    epsilons = tuple(sorted({stated.grid_epsilon for stated in private}))
+    rates: dict[tuple[str, str], set[float | None]] = {}
+    by_row: dict[tuple[str, str, str, float | None, str, str, float], dict[float, StatedGuarantee]] = {}
+    for stated in private:
+        rates.setdefault((stated.method, stated.dataset), set()).add(stated.sampling_rate)
+        key = (stated.method, stated.system, stated.dataset, stated.sampling_rate, stated.unit, stated.neighbours, stated.delta)
+        by_row.setdefault(key, {})[stated.grid_epsilon] = stated
+    rows = []
+    for (method, system, dataset, rate, unit, neighbours, delta), row in by_row.items():
+        several = len(rates[method, dataset]) > 1
+        cells = []
+        for found in map(row.get, epsilons):
+            total = None if found is None else found.epsilon if found.amplified_epsilon is None else found.amplified_epsilon
+            printed = None if several or found is None else _printed(found)
+            if total is None or printed is None:
+                cells.append(Cell(words.number(total)))
+                continue
+            differs = ", differs" * (abs(total - printed) >= 0.001)
+            cells.append(Cell(words.number(total), quoted=f"paper {words.number(printed)}{differs}", mark=differs.removeprefix(", ")))
+        label = f"{dataset}, rate {rate:g}" if several and rate is not None else dataset
+        label += "" if system == "icl" else f", {words.system_name(system)}"
+        rows.append((Cell(words.method_name(method)), Cell(label), *cells, *map(Cell, (f"{delta:g}", neighbours, unit))))
+    head = (*Cell.of_text("method", "data set"), *epsilon_heads(epsilons), Cell("δ"), *Cell.of_text("neighbours", "unit"))
+    return Table("Guarantees", head, tuple(rows))
+
+
+def _printed(stated: StatedGuarantee) -> float | None:
+    """Table V is of GDP-TabICL, amplified from the grid's epsilon, under add-or-remove-one."""
+    spends_more = stated.epsilon > stated.grid_epsilon * (1 + 1e-9)
+    if stated.method != GdpTabicl.name or stated.amplified_epsilon is None or stated.neighbours != "add-or-remove-one" or spends_more:
+        return None
+    cells = {(row.dataset, row.epsilon): row.printed for row in table_v()}
+    return cells.get((stated.dataset, stated.grid_epsilon))
+
+
+def relevant_errata(guarantees: list[StatedGuarantee], methods: set[str], datasets: set[str], model: PaperModel) -> list[Erratum]:
+    """Slips in the tables that this report quotes, for its data sets; `methods` are those with results."""
+    quoted = {ACCURACY_TABLES[model, method] for method in methods if (model, method) in ACCURACY_TABLES}
+    if any(_printed(stated) is not None for stated in guarantees):
+        quoted.add("V")
+    in_paper = {row.dataset for row in table_v()} & datasets
+    return [row for row in errata() if in_paper and row.table in quoted and (row.dataset in in_paper or not row.dataset)]

@@ -52,11 +52,6 @@ def fitted_name(method: str, system: str) -> str:
     return f"{on}, {variant}" if variant else on
 
 
-def system_order(slug: str) -> int:
-    """Known systems first, in the order above."""
-    return list(SYSTEMS).index(slug) if slug in SYSTEMS else len(SYSTEMS)
-
-
 def number(value: float | None, decimals: int = 3) -> str:
     """A fixed number of decimals; a dash for what is not defined, ∞ for no bound."""
     if value is None or math.isnan(value):
@@ -71,33 +66,9 @@ def epsilon(value: float | None) -> str:
     return "∞" if math.isinf(value) else f"{value:g}"
 
 
-def mean_and_deviation(mean: float, deviation: float) -> str:
-    """`0.783 ± 0.012`; without the deviation where one run cannot have one."""
-    if math.isnan(mean) or math.isnan(deviation):
-        return number(mean)
-    return f"{mean:.3f} ± {deviation:.3f}"
-
-
-def as_printed(mean: float, deviation: float | None) -> str:
-    """Two decimals without the leading zero, as most papers print: `.78 ± .01`; three without a deviation: `.783`."""
-    return _short(mean, 3) if deviation is None else f"{_short(mean)} ± {_short(deviation)}"
-
-
-def _short(value: float, decimals: int = 2) -> str:
-    text = f"{value:.{decimals}f}"
-    return text.removeprefix("0") if value < 1 else text
-
-
 def signed(value: float) -> str:
     """A difference, with its sign and a true minus."""
     return DASH if math.isnan(value) else f"{value:+.3f}".replace("-", "−")
-
-
-def p_value(value: float) -> str:
-    """Three decimals; below that only the bound."""
-    if math.isnan(value):
-        return DASH
-    return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
 def duration(seconds: float) -> str:

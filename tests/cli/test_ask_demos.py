@@ -12,8 +12,8 @@ import pytest
 
 from dpicl.cli.ask import answers_of, read_demonstrations
 from dpicl.contract import parse_contract
+from dpicl.contract.derive import Target
 from dpicl.contract.load import contract_digest
-from dpicl.contract.target import Target
 from dpicl.lm import HashScorer
 from dpicl.lm.requests import CONTINUATIONS, prompt
 from dpicl.tabular.prompts.serialize import central_queries

@@ -10,7 +10,7 @@ from typing import Any
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
-from dpicl.contract.target import YES_OR_NO
+from dpicl.contract.derive import YES_OR_NO
 from dpicl.errors import ModelError
 from dpicl.randomness import stream
 from tools.training.curriculum import LEVELS

@@ -22,7 +22,7 @@ from dpicl.contract.models import Contract
 from dpicl.contract.sources import Query, Remote
 from dpicl.errors import DataError, SourceError
 from dpicl.files.bounded import below
-from dpicl.files.objects import SCHEME, Stored, check_store
+from dpicl.files.objects import SCHEME, Stored, store_settings
 from dpicl.tabular.reading.database import check_address, query_batches
 from dpicl.tabular.reading.parse import typed_table
 from dpicl.tabular.reading.read import canonical_order, read_table, rows_digest
@@ -86,7 +86,7 @@ def find_rows(contract: Contract, *, data_folder: Path | None, cache_folder: Pat
         check_address(contract.source.query, contract.name)
         return None
     if _address(contract) is not None:
-        check_store()
+        store_settings()
         return None
     if contract.source.folder is not None:
         folder_files(contract, data_folder)

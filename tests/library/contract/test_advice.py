@@ -45,7 +45,7 @@ def test_what_usually_buys_noise_is_one_sentence(changes: dict[str, Any], senten
     ],
 )
 def test_a_contract_that_is_well_filled_in_gets_no_advice(changes: dict[str, Any]) -> None:
-    assert advice(customers(**changes)) == []
+    assert list(advice(customers(**changes))) == []
 
 
 def test_rows_are_sampled_only_where_there_are_many() -> None:

@@ -111,6 +111,10 @@ def test_caps_and_population_name_no_release_but_columns_do() -> None:
         ({"groups": {2: [{"column": "age", "cuts": [40], "missing": True}]}}, "groups.2.0.missing: does not fit the column"),
         ({"groups": {3: [{"column": "Größe (cm)", "cuts": [100], "missing": True}]}}, "groups.3: groups by a number that may be missing"),
         ({"columns": {**COLUMNS, "since": {"type": "date", "bounds": ["2015-01-01", "soon"]}}}, "got 'soon'; expected a date such as"),
+        (
+            {"columns": {**COLUMNS, "age": {"type": "integer", "bounds": [18, 100], "bins": [120]}}},
+            "columns.age.bins: [120.0] leaves a part empty; expected rising cuts above 18 and up to 100",
+        ),
     ],
 )
 def test_what_cannot_be_derived_is_one_sentence(changes: dict[str, Any], sentence: str) -> None:

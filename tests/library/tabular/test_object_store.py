@@ -61,7 +61,7 @@ def store(server: str, monkeypatch: pytest.MonkeyPatch) -> Any:
         monkeypatch.setenv(name, value)
     from pyarrow.fs import S3FileSystem
 
-    client = S3FileSystem(**objects._settings(), allow_bucket_creation=True)
+    client = S3FileSystem(**objects.store_settings(), allow_bucket_creation=True)
     client.create_dir(BUCKET)
     client.delete_dir_contents(BUCKET)
     return client
