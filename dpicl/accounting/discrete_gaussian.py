@@ -38,7 +38,6 @@ from dpicl.accounting.events import number, rational
 from dpicl.accounting.guarantee import Event, Neighbours
 from dpicl.errors import ParameterError, PrivacyError
 
-CITATIONS = ("canonne2020discrete", "peikert2010efficient")
 KIND = "discrete-gaussian"
 SMALLEST_VARIANCE = Fraction(1, 16)
 _SMOOTHED = 4

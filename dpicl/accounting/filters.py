@@ -57,7 +57,6 @@ from dpicl.accounting.renyi import ORDERS, curve_of
 from dpicl.errors import PrivacyError
 
 __all__ = ["ALIKE", "MIXTURE", "ORDERS", "RESERVE", "Alike", "Spent"]
-CITATIONS = ("rogers2016privacy", "feldman2021individual", "lecuyer2021practical", "haney2023concurrent", "zhu2022optimal")
 ALIKE, MIXTURE, RESERVE = Fraction(3, 8), Fraction(1, 2), Fraction(1, 8)
 """Shares of delta: of equation (3), of the tail in (2), and of the deltas of approximate parts."""
 _QUANTUM, _MOST = 2.0**-40, 2.0**12

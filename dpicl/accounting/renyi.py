@@ -49,7 +49,6 @@ from dpicl.accounting.guarantee import Event, Neighbours
 from dpicl.accounting.pure import ADD, REPLACE, pure_epsilon
 from dpicl.errors import PrivacyError
 
-CITATIONS = ("mironov2017renyi", "canonne2020discrete", "kairouz2015composition", "zhu2022optimal")
 ORDERS: tuple[float, ...] = (
     *(1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 12.0),
     *(14.0, 16.0, 20.0, 24.0, 28.0, 32.0, 40.0, 48.0, 64.0, 80.0, 96.0, 128.0, 192.0, 256.0, 512.0, 1024.0),

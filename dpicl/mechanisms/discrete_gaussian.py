@@ -29,8 +29,6 @@ from dpicl.accounting.guarantee import Guarantee, Neighbours
 from dpicl.mechanisms.vector_samplers import discrete_gaussians
 from dpicl.randomness import Stream
 
-CITATIONS = ("canonne2020discrete",)
-
 
 def noisy_sums(sums: Iterable[int], *, variance: Fraction | None, stream: Stream) -> list[int]:
     """Equation (1) on every sum; the exact sums at epsilon = infinity (None).

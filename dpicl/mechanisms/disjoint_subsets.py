@@ -25,7 +25,6 @@ from dpicl.mechanisms.poisson_subsample import poisson_subsample
 from dpicl.mechanisms.vector_samplers import uniforms
 from dpicl.randomness import Stream
 
-CITATIONS = ("tang2024fewshot", "li2012sampling")
 LEFT_OUT = -1
 """Subset of a row that takes no part."""
 

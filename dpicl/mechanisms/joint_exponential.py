@@ -38,7 +38,6 @@ from dpicl.accounting.guarantee import Guarantee, Neighbours, pure_guarantee
 from dpicl.errors import ParameterError
 from dpicl.randomness import Stream
 
-CITATIONS = ("gillenwater2022joint", "wu2024privacy")
 LARGEST_EPSILON = 10_000
 """Beyond it weights would have more digits than is sensible."""
 _BITS, _DIGITS = 104, 60

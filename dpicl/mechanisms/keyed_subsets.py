@@ -33,7 +33,6 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from dpicl.errors import ParameterError
 from dpicl.mechanisms.disjoint_subsets import LEFT_OUT
 
-CITATIONS = ("wu2024privacy", "li2012sampling")
 KEY_BYTES, MARK_BYTES = 32, 12
 _QUERIES = 1 << 32
 _SUBSETS = 1 << 32

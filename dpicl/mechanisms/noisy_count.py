@@ -25,8 +25,6 @@ from dpicl.errors import ParameterError
 from dpicl.mechanisms.samplers import discrete_laplaces
 from dpicl.randomness import Stream
 
-CITATIONS = ("ghosh2009universally",)
-
 
 def exact_epsilon(epsilon: float | Fraction) -> Fraction | None:
     """The epsilon as a rational that is not larger; None stands for infinity. Raises ParameterError: epsilon is NaN or not positive."""

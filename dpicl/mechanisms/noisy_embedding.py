@@ -33,7 +33,6 @@ from dpicl.errors import ParameterError
 from dpicl.mechanisms.discrete_gaussian import noisy_sums
 from dpicl.randomness import Stream
 
-CITATIONS = ("wu2024privacy", "canonne2020discrete")
 SCALE = 1 << 20
 """S: the radius is cut into so many units."""
 FEWEST = 2

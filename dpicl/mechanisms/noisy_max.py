@@ -37,8 +37,6 @@ from dpicl.mechanisms.discrete_gaussian import noisy_sums
 from dpicl.mechanisms.vector_samplers import bernoulli_exps, uniforms
 from dpicl.randomness import Stream
 
-CITATIONS = ("mckenna2020permute", "ding2021permute")
-
 
 def exponential_max(votes: Iterable[int], *, epsilon: Fraction | None, spread: int, stream: Stream) -> int:
     """Index of the winner by equation (1); the first of the largest at epsilon = infinity (None).

@@ -33,7 +33,6 @@ from dpicl.errors import ParameterError
 from dpicl.mechanisms.noisy_count import noisy_counts
 from dpicl.randomness import Stream
 
-CITATIONS = ("carey2024dptabicl", "ghosh2009universally")
 Origin = Literal["lower", "centre"]
 _MAX_STEPS = 2**60
 """Steps between the bounds; whole numbers of 64 bits hold every clipped value."""

@@ -22,7 +22,6 @@ import numpy as np
 from dpicl.errors import ParameterError
 from dpicl.randomness import Stream
 
-CITATIONS = ("li2012sampling", "carey2024dptabicl")
 _ROWS_PER_BLOCK = 1 << 16
 """What is drawn for so many rows stays in the processor's cache."""
 

@@ -36,7 +36,6 @@ from dpicl.errors import ParameterError
 from dpicl.mechanisms.noisy_max import exponential_guarantee, exponential_max, gaussian_max
 from dpicl.randomness import Stream
 
-CITATIONS = ("tang2024fewshot", "amin2024private")
 UNITS = 1 << 20
 """S: a whole vote is cut into so many units, each voter's rounded down on its own."""
 NoiseKind = Literal["gaussian", "exponential", "clipped-logits"]

@@ -26,7 +26,6 @@ from dpicl.accounting.guarantee import Event, Guarantee, Neighbours
 from dpicl.errors import DataError, ParameterError, PrivacyError
 from dpicl.randomness import Stream
 
-CITATIONS = ("warner1965randomized", "kairouz2016discrete")
 MAX_CATEGORIES = 1 << 13
 _FEW = 256
 """Codes of up to so many categories are bytes, and sixteen bits may serve."""

@@ -29,7 +29,6 @@ import numpy as np
 from dpicl.errors import ParameterError
 from dpicl.randomness import Stream
 
-CITATIONS = ("ghosh2009universally",)
 _WORD = 64
 _RARE = 45
 """e^-45 < 2^-64: the first word of a probability this small is nothing but zeros."""

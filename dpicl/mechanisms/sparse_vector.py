@@ -31,8 +31,6 @@ from dpicl.errors import ParameterError
 from dpicl.mechanisms.samplers import discrete_laplaces
 from dpicl.randomness import Stream
 
-CITATIONS = ("dwork2009complexity", "lyu2017understanding", "amin2024private")
-
 
 @dataclass(frozen=True)
 class SparseVector:

@@ -41,7 +41,6 @@ from dpicl.mechanisms.noisy_max import exponential_maxima
 from dpicl.mechanisms.samplers import discrete_laplaces, exponential_bounds
 from dpicl.randomness import Stream
 
-CITATIONS = ("dwork2009differential", "zhu2022adaptive", "wu2024privacy")
 SPREAD = 4
 """How far one answer moves the difference of two gaps."""
 LARGEST_EPSILON = 10_000

@@ -28,7 +28,6 @@ from dpicl.accounting.guarantee import Event, Guarantee, Neighbours
 from dpicl.errors import DataError, ParameterError, PrivacyError
 from dpicl.randomness import Stream
 
-CITATIONS = ("wang2017locally",)
 MAX_CATEGORIES = 1 << 16
 _BITS = 32
 _TOTAL = 1 << _BITS

@@ -29,7 +29,6 @@ import numpy as np
 from dpicl.errors import ParameterError
 from dpicl.randomness import Stream
 
-CITATIONS = ("canonne2020discrete",)
 LARGEST_VARIANCE = 1 << 80
 """Beyond it a draw might not fit into 64 bits."""
 _BITS = 62

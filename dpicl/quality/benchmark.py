@@ -24,7 +24,6 @@ from dpicl.quality.replicates import MEASURES, Release, as_numbers, classifier, 
 from dpicl.randomness import stream
 from dpicl.types import SplitTable
 
-CITATIONS = ("snoke2018general", "esteban2017real")
 _MOST_SETS = 200
 
 

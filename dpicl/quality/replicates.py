@@ -31,7 +31,6 @@ from dpicl.randomness import Draws
 from dpicl.tabular.reading.encode import UNKNOWN, LocalEncoding
 from dpicl.types import PrivateCodes
 
-CITATIONS = ("efron1979bootstrap", "beaumont2002approximate")
 REPLICATES = 40
 _FITTED_ROWS = 1 << 12
 """More teach a linear classifier next to nothing."""

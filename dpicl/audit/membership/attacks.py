@@ -33,7 +33,6 @@ from dpicl.tabular.local.observed import Reported
 from dpicl.tabular.local.tally import Tally
 from dpicl.types import PrivateCodes, ReleasedGroups
 
-CITATIONS = ("kairouz2015composition", "shokri2017membership")
 SURE = 0.01
 """How often one right method or more is called wrong, all epsilons and attacks together."""
 
