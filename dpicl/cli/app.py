@@ -13,8 +13,8 @@ from typer.exceptions import TyperException
 
 from dpicl.cli.contributed import contribute, others
 from dpicl.cli.data import contract_app, data_app, ledger_app, verify
-from dpicl.cli.run import check_state, run
-from dpicl.cli.terminal import ANYWAY, EPSILON, INTERRUPTED, MANY, METHOD, OPTION, PERIOD, TRUST, console, new_table, say
+from dpicl.cli.run import run
+from dpicl.cli.terminal import ANYWAY, EPSILON, INTERRUPTED, MANY, METHOD, OPTION, PERIOD, TRUST, check_state, console, new_table, say
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
 

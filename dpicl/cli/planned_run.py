@@ -15,8 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 from dpicl.cli.budget import number, warn_of_caps
 from dpicl.cli.contributed import FLOWS
-from dpicl.cli.run import check_state
-from dpicl.cli.terminal import console, new_table, say
+from dpicl.cli.terminal import check_state, console, new_table, say
 from dpicl.engine.artefacts import PROMPTS, RESULTS, WRITING
 from dpicl.engine.benchmarks import known_when_read
 from dpicl.engine.collect import left_out

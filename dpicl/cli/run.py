@@ -9,7 +9,6 @@ import typer
 
 from dpicl.cli.terminal import ANYWAY, MANY, PERIOD, say, split_values
 from dpicl.engine.settings import Settings
-from dpicl.engine.state_home import check_one_home
 from dpicl.errors import DpiclError
 
 
@@ -70,10 +69,3 @@ def run(
             pipeline, changes, run_id, execute, resume=resume is not None, workers=workers or os.cpu_count() or 1, period=period
         )
     say(f"report: {folder / 'report.html'}")
-
-
-def check_state() -> None:
-    """Refuse a wrong log format, or budgets in two places, before anything is charged."""
-    settings = Settings.from_environment()
-    _ = settings.log_format
-    check_one_home(settings.home)

@@ -8,6 +8,9 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.table import Table
 
+from dpicl.engine.settings import Settings
+from dpicl.engine.state_home import check_one_home
+
 console = Console(markup=False, emoji=False, highlight=False)
 errors = Console(markup=False, emoji=False, highlight=False, stderr=True)
 INTERRUPTED = 130
@@ -46,3 +49,10 @@ def counted(what: str, to: Console = console, *, transient: bool = False) -> Ite
 def split_values(text: str) -> list[str]:
     """The values of an option that takes several."""
     return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def check_state() -> None:
+    """Refuse a wrong log format, or budgets in two places, before anything is charged."""
+    settings = Settings.from_environment()
+    _ = settings.log_format
+    check_one_home(settings.home)
