@@ -103,7 +103,7 @@ def local_models(rows: ReleasedRows, encoding: LocalEncoding) -> dict[str, Any] 
     if math.prod(encoding.sizes) > _MOST_CELLS:
         distinct, weights = np.unique(rows.codes, axis=0, return_counts=True)
     else:  # by the number of their cell, in the same order
-        counts = np.bincount(np.ravel_multi_index(tuple(rows.codes.T.astype(np.int64)), encoding.sizes))
+        counts = np.bincount(np.ravel_multi_index(tuple(rows.codes.T), encoding.sizes))
         cells = np.flatnonzero(counts)
         distinct, weights = np.stack(np.unravel_index(cells, encoding.sizes), axis=1), counts[cells]
     bins = encoding.decode(distinct)

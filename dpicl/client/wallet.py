@@ -43,8 +43,12 @@ class Wallet:
         }
         caps = [float(line["cap"]) for line in lines if "cap" in line]
         # A wallet of before had no cap of its own: what it has spent is all that it is known to have been allowed.
-        self.cap = caps[-1] if caps else self.spent if self._costs else None
+        self._cap = caps[-1] if caps else self.spent if self._costs else None
+
+    @property
+    def cap(self) -> float | None:
         """What they may cost; None before the first use."""
+        return self._cap
 
     @property
     def spent(self) -> float:
@@ -69,7 +73,7 @@ class Wallet:
             if self._ids.get(collection, id_column) != id_column:
                 raise ParameterError("id", id_column, "the same column as when this collection was answered first")
             return
-        cap = self.cap if self.cap is not None else DEFAULT_CAP if requested_cap is None else requested_cap
+        cap = self._cap if self._cap is not None else DEFAULT_CAP if requested_cap is None else requested_cap
         if requested_cap is not None and requested_cap > cap:
             raise ParameterError(
                 "cap",
@@ -112,7 +116,7 @@ class Wallet:
 
     def _set_cap(self, cap: float) -> None:
         self._write({"cap": cap})
-        self.cap = cap
+        self._cap = cap
 
     def _write(self, line: dict[str, object]) -> None:
         content = (json.dumps(line) + "\n").encode()

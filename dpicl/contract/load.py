@@ -71,6 +71,7 @@ def _check_text_references(contract: TextContract, file: str) -> None:
         raise DeclarationError(file, "calibrate", "is true for open answers", "true only with a task of kind classification")
     if contract.source.bundled and {contract.task.field, *contract.text_fields} != {"label", "text"}:
         raise DeclarationError(file, "source.bundled", "has the fields label and text", '`text: "{text}"` and `field: label`')
+    # A benchmark's held-out texts are its queries; texts with something at stake have public ones, or none.
     if contract.privacy.budget.benchmark and contract.source.bundled is None and contract.source.test is None:
         raise DeclarationError(file, "source.test", "is missing", "a file of held-out texts, which a benchmark is measured on")
     if contract.privacy.budget.benchmark and contract.source.queries is not None:

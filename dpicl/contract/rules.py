@@ -60,7 +60,7 @@ def check_references(contract: Contract, file: str) -> None:
 
 
 def _check_stated(contract: Contract, file: str) -> None:
-    """What cannot be derived is there, and the bins fit that much is derived from."""
+    """What cannot be derived is there, and bins, from which much is derived, lie within the bounds."""
     for key, stated in (("local", contract.local), ("prompts", contract.prompts)):
         if contract.version == 1 and not stated:
             raise DeclarationError(file, key, "is missing", "this key, or `version: 2`, in which it is derived")

@@ -79,7 +79,7 @@ class RowMethod(TabularMethod[Drawn], Generic[Drawn], abstract=True):
         pools = {}
         for cell in unit.evaluated_cells:
             if cell.system != "content-free":
-                source = self.released_by(cell, released.rows)
+                source = self.released_by(cell, released.draws or released.rows)
                 pools[cell] = Pool(released.rows[source].codes, self.form(contract, unit, source).encoding)
         return pools
 

@@ -205,12 +205,12 @@ class Release:
         Raises:
             ParameterError: there are fewer, or the release is of texts.
         """
+        if not isinstance(METHODS[self.method], TabularMethod):
+            check_has_rows(self.method)
         from threadpoolctl import threadpool_limits
 
         from dpicl.quality import quality_of
 
-        if not isinstance(METHODS[self.method], TabularMethod):
-            check_has_rows(self.method)
         if isinstance(simulations, bool) or not isinstance(simulations, int) or simulations < _FEWEST:
             raise ParameterError("simulations", simulations, f"a whole number, {_FEWEST} or more")
         one, settings, test = self.published, self.published.settings, None

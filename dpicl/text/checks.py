@@ -48,6 +48,7 @@ def text_violations(table: pa.Table, contract: TextContract) -> tuple[Violation,
             elif rule.rule == "known_labels":
                 broken = pc.invert(pc.is_in(values, pa.array(contract.demonstrated, pa.string())))
             else:
+                assert rule.rule == "text_length", rule.rule
                 broken = pc.greater(pc.utf8_length(values), contract.max_characters)
             count = int(pc.sum(broken).as_py() or 0)
         if count:

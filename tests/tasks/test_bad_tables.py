@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import gzip
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from dpicl.engine.plan import make_plan
+from dpicl.engine.stages import validate as rules
 from dpicl.errors import DpiclError
+from dpicl.types import PrivateTable
 from tasks.ingest import ingest
 from tasks.split import split
 from tasks.validate import validate
@@ -94,6 +98,27 @@ def test_a_bad_table_is_refused_with_one_sentence(place: Place, name: str) -> No
     data, expected = BAD[name]
     (place.root / "data" / "shop.csv").write_bytes(data)
     check(place, prepare(place), expected)
+
+
+def held_by(error: BaseException | None) -> list[object]:
+    """What the frames hold that an error keeps alive, its own causes included."""
+    held: list[object] = []
+    while error is not None:
+        held += [value for frame, _ in traceback.walk_tb(error.__traceback__) for value in frame.f_locals.values()]
+        error = error.__cause__ or error.__context__
+    return held
+
+
+def test_an_error_that_is_kept_keeps_no_rows(place: Place) -> None:
+    """A run notes what refused it until it ends."""
+    (place.root / "data" / "shop.csv").write_bytes(with_value("age", "4000"))
+    with place.entered():
+        run = make_plan("demo", {**SMALL, "datasets": ["shop"]}, "r")
+        ingest.fn(str(run), "shop")
+        with pytest.raises(DpiclError, match="in_bounds") as refused:
+            rules.validate(str(run), "shop")
+    held = held_by(refused.value)
+    assert len(held) > 10 and not [one for one in held if isinstance(one, pa.Table | PrivateTable)]
 
 
 @pytest.mark.parametrize("cut", [0, 5, 200, -1])

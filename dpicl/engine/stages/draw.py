@@ -36,7 +36,7 @@ def prepare_stage(name: str) -> Stage:
 
     def prepare(folder: UnitFolder) -> str:
         contract, unit, cells, marks = folder.contract, folder.unit, list(charged(folder)), {}
-        if cells and Batches.of(folder) is None:  # of batches sums are gathered, and no row's mark is stored
+        if Batches.of(folder) is None and cells:  # of batches sums are gathered, and no row's mark is stored
             marks = tabular(unit.method).prepare(read_split(folder).train, contract, unit, folder.draws, cells)
         write_arrays(folder.private / MARKS, {cell.key: one for cell, one in marks.items()}, mode=PRIVATE_MODE)
         return f"{len(cells)} cells to draw"

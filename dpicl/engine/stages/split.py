@@ -28,10 +28,10 @@ def split(run: str, dataset: str) -> str:
     folder = table_folder(settings, dataset, Path(run))
     batches, contract = Batches.find(settings, dataset, Path(run)), settings.declared(dataset)
     with timed(Path(run), dataset, "split"):
-        asked = load_queries(contract, data_folder=settings.data) if isinstance(contract, Contract) else None
         if batches is not None:
             facts = batches.facts()
             check_published(batches.contract, partial(facts.whole_digest, batches.contract), settings)
+            asked = load_queries(batches.contract, data_folder=settings.data)
             parts = [batches.test(number) for number in range(batches.count)]
             train_rows, digest = facts.train_rows, facts.digest(batches.contract)
             test, positions = held_out(parts, train_rows, batches.contract, key=batches.key, most=queries, queries=asked)
@@ -39,6 +39,7 @@ def split(run: str, dataset: str) -> str:
             table = read_table(folder / TABLE)
             check_published(contract, partial(content_digest, contract, table), settings)
             if isinstance(contract, Contract):
+                asked = load_queries(contract, data_folder=settings.data)
                 whole = split_table(table, contract, key=split_key(settings, contract), most=queries, queries=asked)
             else:
                 whole = split_texts(table, contract)

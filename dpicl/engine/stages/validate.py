@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dpicl.contract import Contract, TextContract
+from dpicl.checks import Rule, Violation
+from dpicl.contract import Contract, Declared, TextContract
 from dpicl.engine.artefacts import TABLE, table_folder
 from dpicl.engine.batches import Batches
 from dpicl.engine.files import read_table, write_json
@@ -21,16 +22,7 @@ def check_rules(run: str, dataset: str) -> str:
     settings = Settings.current()
     contract = settings.declared(dataset)
     with timed(Path(run), dataset, "validate"):
-        batches = Batches.find(settings, dataset, Path(run))
-        if batches is not None:
-            rules, violated = rules_of(batches.contract), merged_violations(batches.facts(), batches.contract)
-        else:
-            table = read_table(table_folder(settings, dataset, Path(run)) / TABLE)
-            if isinstance(contract, TextContract):
-                rules, violated = text_rules(contract), text_violations(table, contract)
-            else:
-                assert isinstance(contract, Contract)
-                rules, violated = rules_of(contract), violations(table, contract)
+        rules, violated = _checked(settings, contract, Path(run))
         counts = {violation.rule: violation.count for violation in violated}
         rows = [
             {
@@ -50,6 +42,18 @@ def check_rules(run: str, dataset: str) -> str:
         broken = f"breaks {failed[0].rule}: expected {failed[0].description}{more}"
         raise DataError(contract.name, broken, column=failed[0].column or "", count=counts[failed[0]])
     return f"{len(rules)} rules, {len(counts)} warnings"
+
+
+def _checked(settings: Settings, contract: Declared, run: Path) -> tuple[tuple[Rule, ...], tuple[Violation, ...]]:
+    """The contract's rules, and those that the rows break: a function of its own, since the frame that refuses must not hold the rows."""
+    batches = Batches.find(settings, contract.name, run)
+    if batches is not None:
+        return rules_of(batches.contract), merged_violations(batches.facts(), batches.contract)
+    table = read_table(table_folder(settings, contract.name, run) / TABLE)
+    if isinstance(contract, TextContract):
+        return text_rules(contract), text_violations(table, contract)
+    assert isinstance(contract, Contract)
+    return rules_of(contract), violations(table, contract)
 
 
 validate = stage("validate", "validate {dataset}")(check_rules)

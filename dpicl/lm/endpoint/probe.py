@@ -42,7 +42,7 @@ class Capabilities:
     mode: RequestMode
     context: int | None
     """Length in tokens, where the server states it."""
-    answers: list[Answer]
+    answers: tuple[Answer, ...]
     """To one request, sent several times."""
     served_name: str
     """The server's own name for the model that answered."""
@@ -88,7 +88,7 @@ async def probe(client: Client, wanted: Wanted) -> Capabilities:
             continue
         if answers[0].outcome not in _WHY:
             name = "" if requester.served_name == spec.id else requester.served_name
-            return Capabilities(mode, context, answers, name, requester.fingerprint)
+            return Capabilities(mode, context, tuple(answers), name, requester.fingerprint)
         client.limiter.failures = 0
         reasons[mode.label] = _WHY[answers[0].outcome]
     failing, expected = f"cannot score {' and'.join(CONTINUATIONS).strip()}", "a server that gives log-probabilities"

@@ -33,7 +33,10 @@ _PROBED = (5, 3)
 
 
 class PreallocatedCacheLayer(DynamicLayer):
-    """Grows into columns that it has allocated, so that a step copies only what is new: one layer of a transformers cache: keys and values of shape (rows, heads, columns, width)."""
+    """One layer of a transformers cache, which grows into columns that it has allocated, so that a step copies only what is new.
+
+    Keys and values are of shape (rows, heads, columns, width).
+    """
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)

@@ -1,8 +1,8 @@
 """Splitting a table into demonstrations (private) and queries, once for every run.
 
 Trust       the curator holds the key; who stands where stays secret.
-Guarantee   none spent, and none lost: stability 1 (`dpicl.tabular.reading.stability`), as far as AES under a secret key cannot be told from
-            a random function.
+Guarantee   none spent, and of what is no benchmark none lost: stability 1 (`dpicl.tabular.reading.stability`), as far as AES under a
+            secret key cannot be told from a random function.
 
 On a benchmark the random split is seeded by a constant, not by the run: every cell of a table of results answers the same queries, and
 Table VI of the paper follows from the fractions, rounded down. A permutation moves other rows where one is added, so on any other table

@@ -24,7 +24,7 @@ class CapOfTheContract(Wallet):
         self, collection: str, epsilon: float, *, requested_cap: float | None, contract_cap: float | None, id_column: str | None
     ) -> None:
         """As the wallet, with the collector's cap for its own."""
-        self.cap = contract_cap if contract_cap is not None else self.cap
+        self._cap = contract_cap if contract_cap is not None else self._cap
         super().join(collection, epsilon, requested_cap=requested_cap, contract_cap=contract_cap, id_column=id_column)
 
 
