@@ -101,7 +101,7 @@ def find_idle(connection: Connection, release: Release, differing: Sequence[str]
     same = release_row(replace(release, content_version=""))
     idle = (
         select(entries.c.release_id, entries.c.parameters)
-        .where(entries.c.artefact_sha256.is_(None), entries.c.release_id.notin_(select(drawings.c.release_id)))
+        .where(entries.c.artefact_sha256.is_(None), ~select(drawings).where(drawings.c.release_id == entries.c.release_id).exists())
         .where(*(entries.c[name] == same[name] for name in ("account", "mechanism", "guarantee", "content_version")))
         .order_by(entries.c.number)
     )
