@@ -11,10 +11,26 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.exceptions import TyperException
 
+from dpicl import __version__
 from dpicl.cli.contributed import contribute, others
 from dpicl.cli.data import contract_app, data_app, ledger_app, verify
 from dpicl.cli.run import run
-from dpicl.cli.terminal import ANYWAY, EPSILON, INTERRUPTED, MANY, METHOD, OPTION, PERIOD, TRUST, check_state, console, new_table, say
+from dpicl.cli.terminal import (
+    ANYWAY,
+    EPSILON,
+    INTERRUPTED,
+    JSON,
+    MANY,
+    METHOD,
+    OPTION,
+    PERIOD,
+    TRUST,
+    check_state,
+    console,
+    new_table,
+    say,
+    say_json,
+)
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
 
@@ -23,18 +39,37 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(contract_app, name="contract")
 app.add_typer(data_app, name="data")
 app.add_typer(ledger_app, name="ledger")
 
 
+def _print_version(asked: bool) -> None:
+    if asked:
+        say(f"dpicl {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def about(
+    version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")] = False,
+) -> None:
+    """In-context learning on private tables and texts, with a differential-privacy guarantee."""
+
+
 @app.command("list")
-def list_pipelines() -> None:
+def list_pipelines(as_json: Annotated[bool, typer.Option("--json", help=JSON)] = False) -> None:
     """List the pipelines and models of pipelines.yaml."""
+    from dpicl.contract.base import TODAY
     from dpicl.engine.pipelines import load_pipelines
 
     pipelines = load_pipelines(Settings.from_environment().pipelines)
+    if as_json:
+        shown = [{"name": name, **pipeline.model_dump(mode="json", context=TODAY)} for name, pipeline in pipelines.pipelines.items()]
+        say_json({"pipelines": shown, "models": list(pipelines.models)})
+        return
     table = new_table("pipeline", "what it runs", "data sets", "units", "schedule")
     for name, pipeline in pipelines.pipelines.items():
         units = len(pipeline.datasets) * len(pipeline.methods) * len(pipeline.seeds)
@@ -63,6 +98,7 @@ def budget(
     account: Annotated[str | None, typer.Argument(help="Name of an account. Default: all accounts.")] = None,
     cap: Annotated[float | None, typer.Option(help="Set the account's cap on epsilon, whatever its contract declares.")] = None,
     delta: Annotated[float | None, typer.Option(help="With --cap: the cap on delta. Default: unchanged.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help=JSON)] = False,
 ) -> None:
     """Show what accounts have spent and have left, and what each release was charged; or set an account's cap."""
     from dpicl.cli.budget import change_cap, print_account, print_accounts
@@ -74,9 +110,9 @@ def budget(
             raise DpiclError("--cap needs an account; `dpicl budget` lists them")
         change_cap(account, cap, delta)
     elif account is None:
-        print_accounts()
+        print_accounts(as_json=as_json)
     else:
-        print_account(account)
+        print_account(account, as_json=as_json)
 
 
 @app.command()
@@ -205,11 +241,12 @@ def plan(
     trust: Annotated[
         str | None, typer.Option(help="Who sees true rows: central, a curator; local, nobody. Default: both are compared.")
     ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help=JSON)] = False,
 ) -> None:
     """Simulate every method on made-up tables of a contract's shape, and recommend one; reads no rows and charges nothing."""
     from dpicl.cli.plan import print_plan
 
-    print_plan(Settings.from_environment().contract(contract), rows=rows, epsilons=epsilon, signal=signal, trust=trust)
+    print_plan(Settings.from_environment().contract(contract), rows=rows, epsilons=epsilon, signal=signal, trust=trust, as_json=as_json)
 
 
 @app.command()
@@ -248,11 +285,11 @@ def audit(
 
 
 @app.command()
-def forecast() -> None:
+def forecast(as_json: Annotated[bool, typer.Option("--json", help=JSON)] = False) -> None:
     """Forecast how many scheduled periods each budget lasts; reads no rows."""
     from dpicl.cli.budget import print_forecasts
 
-    print_forecasts()
+    print_forecasts(as_json=as_json)
 
 
 contribute(app, "serve", "deploy", "metrics", *others())

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import asdict
+from typing import Any
 
 from rich.console import Console
 
 from dpicl.accounting.ledger import Account
-from dpicl.cli.terminal import console, new_table, say
+from dpicl.cli.terminal import console, new_table, say, say_json
 from dpicl.engine.forecast import forecast
 from dpicl.engine.pipelines import load_pipelines
 from dpicl.engine.quote import differing_caps, payer
@@ -27,10 +29,11 @@ def warn_of_caps(accounts: Iterable[Account], settings: Settings, to: Console = 
     say(*(f"warning: {sentence}" for sentence in differing_caps(accounts, settings)), to=to)
 
 
-def print_forecasts() -> None:
+def print_forecasts(*, as_json: bool) -> None:
     """How long the accounts of scheduled pipelines last: a run is charged if it is the first in its period."""
     settings = Settings.from_environment()
     table = new_table("pipeline", "account", "left", "cost per period", "periods affordable", "periods due", "until")
+    lines: list[dict[str, Any]] = []
     scheduled = {name: pipeline for name, pipeline in load_pipelines(settings.pipelines).pipelines.items() if pipeline.schedule}
     refused: list[DpiclError] = []
     for name, pipeline in scheduled.items():
@@ -38,16 +41,22 @@ def print_forecasts() -> None:
             for line in forecast(name, pipeline, settings):
                 until = "end of horizon" if line.is_enough else f"{line.lasts_until:%Y-%m-%d}" if line.lasts_until else "no run"
                 table.add_row(name, line.account, number(line.left), number(line.cost), str(line.affordable), str(line.due), until)
+                day = line.lasts_until and f"{line.lasts_until:%Y-%m-%d}"
+                lines.append({"pipeline": name, **asdict(line), "lasts_until": day, "is_enough": line.is_enough})
         except DpiclError as error:  # after the pipelines that can be forecast
             refused.append(error)
-    console.print(table)
-    say(f"{len(scheduled)} scheduled pipelines; epsilon in nats; repeating a release within its period is free; benchmarks have no cap")
+    if as_json:
+        say_json(lines)
+    else:
+        console.print(table)
+        say(f"{len(scheduled)} scheduled pipelines; epsilon in nats; repeating a release within its period is free; benchmarks have no cap")
     if refused:
         raise refused[0]
 
 
-def print_accounts() -> None:
+def print_accounts(*, as_json: bool) -> None:
     """Every account with its cap, what is spent and what is left; verifies the ledger's chain."""
+    lines: list[dict[str, Any]] = []
     table = new_table("account", "protects", "spent", "delta", "cap", "left", "entries")
     settings = Settings.from_environment()
     with open_ledger(settings) as ledger:
@@ -55,16 +64,23 @@ def print_accounts() -> None:
         for account in ledger.accounts():
             spent, cap = ledger.spent(account.name).epsilon, account.epsilon_cap
             left = "-" if cap is None else number(cap - spent)
-            protects, entries = f"one {account.unit}, {account.neighbours}", str(len(ledger.entries(account.name)))
-            table.add_row(account.name, protects, number(spent), f"{account.delta_cap:g}", number(cap), left, entries)
+            protects, entries = f"one {account.unit}, {account.neighbours}", len(ledger.entries(account.name))
+            table.add_row(account.name, protects, number(spent), f"{account.delta_cap:g}", number(cap), left, str(entries))
+            caps = {"epsilon_cap": cap, "delta_cap": account.delta_cap, "benchmark": account.benchmark}
+            shown = {"account": account.name, "unit": account.unit, "neighbours": account.neighbours.value, "epsilon_spent": spent}
+            lines.append({**shown, **caps, "epsilon_left": None if cap is None else cap - spent, "releases": entries})
+    if as_json:
+        say_json(lines)
+        return
     console.print(table)
     say(f"{records} records, chain intact; epsilon in nats")
     warn_of_caps(_declared_accounts(settings), settings)
     say(f"ledger: {place}")
 
 
-def print_account(name: str) -> None:
+def print_account(name: str, *, as_json: bool) -> None:
     """Every entry of one account: what was released, what it cost, and the running total."""
+    lines: list[dict[str, Any]] = []
     table = new_table("charged", "mechanism", "parameters", "epsilon", "total", "state")
     settings = Settings.from_environment()
     with open_ledger(settings) as ledger:
@@ -73,6 +89,12 @@ def print_account(name: str) -> None:
             shown = ", ".join(f"{key}={str(value)[:LONGEST]}" for key, value in release.parameters.items() if value is not None)
             cost, total = number(release.guarantee.epsilon), number(reading.total.epsilon)
             table.add_row(reading.entry.reserved_utc[:19], release.mechanism, shown, cost, total, reading.entry.state)
+            named = {"release": release.release_id, "charged_utc": reading.entry.reserved_utc, "state": reading.entry.state}
+            charged = {"epsilon": release.guarantee.epsilon, "delta": release.guarantee.delta, "epsilon_total": reading.total.epsilon}
+            lines.append({**named, "mechanism": release.mechanism, "parameters": dict(release.parameters), **charged})
+    if as_json:
+        say_json(lines)
+        return
     console.print(table)
     warn_of_caps((account for account in _declared_accounts(settings) if account.name == name), settings)
 

@@ -6,9 +6,10 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from dpicl.cli.terminal import console, new_table, say
+from dpicl.cli.terminal import console, new_table, say, say_json
 from dpicl.contract import Contract, TextContract, load_contract
 from dpicl.contract.advice import advice
+from dpicl.contract.base import TODAY
 from dpicl.contract.columns import CategoryColumn, DateColumn, IntegerColumn, RealColumn
 from dpicl.contract.derive import as_text
 from dpicl.contract.draft import unreplaced
@@ -46,7 +47,7 @@ def print_contract(contract: Contract | TextContract) -> None:
     _print_derived(contract)
 
 
-def print_checked(named: str, settings: Settings) -> None:
+def print_checked(named: str, settings: Settings, *, as_json: bool) -> None:
     """One contract: whether it holds, lines to be replaced, what is derived from its columns, and warnings.
 
     Args:
@@ -65,6 +66,12 @@ def print_checked(named: str, settings: Settings) -> None:
         contract = load_contract(path)
     except DeclarationError as error:
         raise DeclarationError(error.file, error.key, error.rule, "; ".join([error.expected, *_unreplaced(content)])) from None
+    if as_json:
+        marked = [{"line": number, "text": line} for number, line in unreplaced(content.decode(errors="replace"))]
+        warned = list(advice(contract)) if isinstance(contract, Contract) else []
+        stated = contract.model_dump(mode="json", context=TODAY)
+        say_json({"file": path.name, "name": contract.name, "unreplaced": marked, "warnings": warned, "contract": stated})
+        return
     if isinstance(contract, TextContract):
         labels = f"{len(contract.demonstrated)} labels, " if contract.demonstrated else ""
         what = f"texts of at most {contract.max_characters} characters, {labels}{contract.query_count} queries"

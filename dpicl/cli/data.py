@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from dpicl.cli.terminal import INTERRUPTED, MANY, errors, say, split_values
+from dpicl.cli.terminal import INTERRUPTED, JSON, MANY, errors, say, split_values
 from dpicl.engine.settings import Settings
 from dpicl.errors import CertificateError, DpiclError
 
@@ -51,11 +51,14 @@ def new_contract(
 
 
 @contract_app.command("check")
-def check(contract: Annotated[str, typer.Argument(help="Name of a data set, or a contract file.", metavar="NAME")]) -> None:
+def check(
+    contract: Annotated[str, typer.Argument(help="Name of a data set, or a contract file.", metavar="NAME")],
+    as_json: Annotated[bool, typer.Option("--json", help=JSON)] = False,
+) -> None:
     """Check one contract: lines that nobody has replaced yet, what is derived from its columns, and what to think over."""
     from dpicl.cli.contract_view import print_checked
 
-    print_checked(contract, Settings.from_environment())
+    print_checked(contract, Settings.from_environment(), as_json=as_json)
 
 
 @contract_app.command("show")

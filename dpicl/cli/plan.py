@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 from rich.console import Console
 
-from dpicl.cli.terminal import console, counted, new_table, say, split_values
+from dpicl.cli.terminal import console, counted, new_table, say, say_json, split_values
 from dpicl.contract import Contract
 from dpicl.methods import METHODS, tabular
 from dpicl.pipeline import read_epsilon
-from dpicl.planning.outlook import Outlook
+from dpicl.planning.outlook import Outlook, TablePlan
 from dpicl.planning.table_plan import plan_table
 
 
-def print_plan(contract: Contract, *, rows: int | None, epsilons: str, signal: str | None, trust: str | None) -> None:
+def print_plan(contract: Contract, *, rows: int | None, epsilons: str, signal: str | None, trust: str | None, as_json: bool) -> None:
     """Expected AUC and errors of every method by epsilon, the recommendation, and the command that follows it.
 
     Raises:
@@ -23,6 +24,9 @@ def print_plan(contract: Contract, *, rows: int | None, epsilons: str, signal: s
     asked = [read_epsilon(text) for text in split_values(epsilons)]
     with counted("made-up tables", Console(stderr=True), transient=True) as progress:
         plan = plan_table(contract, rows, asked, signal=signal, trust=trust, processes=os.cpu_count() or 1, progress=progress)
+    if as_json:
+        say_json(_for_programs(plan))
+        return
     ordered = sorted({one.epsilon for one in plan.outlooks})
     by_way: dict[tuple[str, str], dict[float, Outlook]] = {}
     for one in (one for one in plan.outlooks if one.signal == plan.middle):
@@ -51,3 +55,14 @@ def print_plan(contract: Contract, *, rows: int | None, epsilons: str, signal: s
 
 def _auc(outlook: Outlook) -> str:
     return "" if outlook.auc is None or outlook.auc_loss is None else f"{outlook.auc:.2f} ±{outlook.auc_loss.half:.2f}"
+
+
+def _for_programs(plan: TablePlan) -> dict[str, Any]:
+    """Every way at every epsilon and signal, with 90 % intervals, and the one that is recommended, null where none is useful."""
+    ways = []
+    for one in plan.outlooks:
+        worth = {"auc": one.auc, "auc_interval": one.auc_interval, "column_error": one.column_error, "pair_error": one.pair_error}
+        how = {"method": one.method, "options": dict(one.options), "shots": one.shots, "epsilon": one.epsilon, "charged": one.charged}
+        ways.append({**how, "signal": one.signal, **worth, "columns": dict(one.columns), "recommended": one is plan.recommended})
+    about = {"dataset": plan.dataset, "rows": plan.rows, "simulated_rows": plan.simulated_rows, "signals": dict(plan.signals)}
+    return {**about, "refused": dict(plan.refused), "ways": ways, "sentence": plan.sentence, "command": plan.command}

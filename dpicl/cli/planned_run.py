@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 from dpicl.cli.budget import number, warn_of_caps
 from dpicl.cli.contributed import FLOWS
-from dpicl.cli.terminal import check_state, console, new_table, say
+from dpicl.cli.terminal import check_state, console, errors, new_table, say, say_json
 from dpicl.engine.artefacts import PROMPTS, RESULTS, WRITING
 from dpicl.engine.benchmarks import known_when_read
 from dpicl.engine.collect import left_out
@@ -92,7 +92,9 @@ def _on_pool(folder: Path, _pipeline: str, _changes: dict[str, Any], workers: in
         run_units(folder, pool, report_steps(folder))
 
 
-def print_dry_run(pipeline: str, changes: dict[str, Any], run_id: str | None, *, resume: bool, period: str | None) -> None:
+def print_dry_run(
+    pipeline: str, changes: dict[str, Any], run_id: str | None, *, resume: bool, period: str | None, as_json: bool = False
+) -> None:
     """A run up to its first charge, in a folder that is deleted: what it refuses is refused here in the same words; reads no row.
 
     What it would be charged is printed per account, also where a cap refuses it.
@@ -107,15 +109,19 @@ def print_dry_run(pipeline: str, changes: dict[str, Any], run_id: str | None, *,
         units = {key: unit for key, unit in units.items() if not (run_folder(settings, plan.run_id) / "units" / key / RESULTS).exists()}
     else:
         check_plan(plan, settings)
+    to, lines = errors if as_json else console, []
     table = new_table("account", "releases", "charged before", "would cost", "spent", "cap", "left after")
     for line in quote_plan(plan, settings, units.values()):
         quote, refused = line.quote, "" if line.quote.allowed else " (refused)"
         left = "-" if quote.left is None else number(quote.left)
         counts = str(line.releases), str(line.charged_before)
         table.add_row(line.account, *counts, *map(number, (quote.cost.epsilon, quote.before.epsilon, quote.cap)), left + refused)
-    console.print(table)
-    say("epsilon in nats; a release is charged once per period, even if the rows change")
-    warn_of_caps(accounts_of(((unit.dataset, unit.method) for unit in units.values()), settings), settings)
+        costs = {"epsilon": quote.cost.epsilon, "delta": quote.cost.delta, "epsilon_spent": quote.before.epsilon}
+        counted = {"account": line.account, "releases": line.releases, "charged_before": line.charged_before}
+        lines.append({**counted, **costs, "epsilon_cap": quote.cap, "epsilon_left": quote.left, "allowed": quote.allowed})
+    say_json(lines) if as_json else console.print(table)
+    say("epsilon in nats; a release is charged once per period, even if the rows change", to=to)
+    warn_of_caps(accounts_of(((unit.dataset, unit.method) for unit in units.values()), settings), settings, to)
     if not resume:
         check_caps(plan, settings)
     if units:
@@ -126,11 +132,11 @@ def print_dry_run(pipeline: str, changes: dict[str, Any], run_id: str | None, *,
                 probe(str(run))
             except StageFailed as error:
                 raise RunError(f"run {plan.run_id}: {error}") from None
-        say("the model answered public prompts, as it has to before a run is charged")
+        say("the model answered public prompts, as it has to before a run is charged", to=to)
     contracts = {name: settings.declared(name) for name in plan.pipeline.datasets}
-    say(*left_out(plan, contracts))
+    say(*left_out(plan, contracts), to=to)
     if unread := known_when_read(contracts.values()):
-        say(f"{', '.join(unread)}: whether the rows are published is checked when they are read; a run refuses others")
+        say(f"{', '.join(unread)}: whether the rows are published is checked when they are read; a run refuses others", to=to)
 
 
 @contextmanager

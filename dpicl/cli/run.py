@@ -36,6 +36,7 @@ def run(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check what a run checks before it reads a row, print what it would be charged, and stop.")
     ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="With --dry-run: print JSON in place of a table.")] = False,
     period: Annotated[str | None, typer.Option(help=PERIOD)] = None,
     anyway: Annotated[bool, typer.Option("--anyway", help=ANYWAY)] = False,
     executor: Annotated[
@@ -54,6 +55,8 @@ def run(
     changes: dict[str, Any] = {name: split_values(text) for name, text in lists.items() if text is not None}
     single = {"queries": queries, "model": model, "generator": generator, "writer": writer, "anyway": anyway or None}
     changes |= {name: value for name, value in single.items() if value is not None}
+    if as_json and not dry_run:
+        raise DpiclError("--json needs --dry-run: what a run came to stands in its folder, in manifest.json and results.csv")
     if resume is not None:
         if pipeline or changes or run_id or period:
             raise DpiclError("--resume uses the run's own plan; expected no pipeline and no other option")
@@ -63,7 +66,7 @@ def run(
     execute = executor_named(executor)
     with Settings.from_environment().entered():
         if dry_run:
-            print_dry_run(pipeline, changes, run_id, resume=resume is not None, period=period)
+            print_dry_run(pipeline, changes, run_id, resume=resume is not None, period=period, as_json=as_json)
             return
         folder = do_run(
             pipeline, changes, run_id, execute, resume=resume is not None, workers=workers or os.cpu_count() or 1, period=period

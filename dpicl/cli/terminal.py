@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import math
+import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -11,7 +16,9 @@ from rich.table import Table
 from dpicl.engine.settings import Settings
 from dpicl.engine.state_home import check_one_home
 
-console = Console(markup=False, emoji=False, highlight=False)
+WIDTH = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 1_000
+"""Of what is no terminal: names in tables stay whole for the program that reads them."""
+console = Console(markup=False, emoji=False, highlight=False, width=WIDTH)
 errors = Console(markup=False, emoji=False, highlight=False, stderr=True)
 INTERRUPTED = 130
 """Exit code, as shells give it."""
@@ -21,6 +28,7 @@ TRUST = "Who sees true rows: central (a curator) or local (the client alone)."
 EPSILON = "Privacy parameter of the release."
 OPTION = "An option of the method, NAME=VALUE; may be repeated."
 ANYWAY = "Release also what would be little but noise at the contract's population."
+JSON = "Print JSON in place of a table."
 PERIOD = "Make a new release for this period, such as 2026-12 or once. Default: the contract's current period."
 
 
@@ -33,6 +41,19 @@ def say(*sentences: str, to: Console = console) -> None:
 def new_table(*heads: str) -> Table:
     """An empty table, without rules."""
     return Table(*heads, box=None, header_style="bold")
+
+
+def say_json(content: Any) -> None:
+    """Print content for programs, on standard output; what has no bound is null."""
+    print(json.dumps(_without_infinity(content), ensure_ascii=False, indent=2))  # noqa: T201 - the output of a command
+
+
+def _without_infinity(content: Any) -> Any:
+    if isinstance(content, dict):
+        return {name: _without_infinity(value) for name, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_without_infinity(value) for value in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
 @contextmanager
