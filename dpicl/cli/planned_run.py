@@ -30,7 +30,9 @@ from dpicl.engine.stage import StageFailed
 from dpicl.engine.stages.probe import probe
 from dpicl.errors import DpiclError, ParameterError, RunError
 from dpicl.pipeline import Unit
+from dpicl.report.load import load_run
 from dpicl.report.stages import report_steps
+from dpicl.report.story import story
 
 Execute = Callable[[Path, str, dict[str, Any], int, Callable[[str], object]], None]
 """Does a planned run: its folder, the pipeline and the changes to it, how many workers, and what shows a line."""
@@ -83,6 +85,11 @@ def do_run(
         execute(folder, pipeline, changes, workers, show)
         show("done")
     return folder
+
+
+def story_of(folder: Path) -> list[str]:
+    """What a run that is done came to, in a few lines."""
+    return story(load_run(folder))
 
 
 def _on_pool(folder: Path, _pipeline: str, _changes: dict[str, Any], workers: int, show: Callable[[str], object]) -> None:

@@ -47,7 +47,7 @@ def run(
     ] = None,
 ) -> None:
     """Run a pipeline and write its report."""
-    from dpicl.cli.planned_run import do_run, executor_named, print_dry_run
+    from dpicl.cli.planned_run import do_run, executor_named, print_dry_run, story_of
     from dpicl.engine.run_folder import read_plan, run_folder
 
     many = {"datasets": datasets, "methods": methods, "epsilons": epsilons, "shots": shots, "seeds": seeds}
@@ -71,4 +71,4 @@ def run(
         folder = do_run(
             pipeline, changes, run_id, execute, resume=resume is not None, workers=workers or os.cpu_count() or 1, period=period
         )
-    say(f"report: {folder / 'report.html'}")
+    say("", *story_of(folder), f"report: {folder / 'report.html'}")
