@@ -170,9 +170,6 @@ def _release(contract: str, out: Path, form: str, **how: Any) -> None:
     except StageFailed as error:
         print(f"dpicl: {error}; repeating the command is not charged again", file=sys.stderr)
         raise typer.Exit(1) from None
-    except KeyboardInterrupt:
-        print("dpicl: interrupted; repeating the command is not charged again", file=sys.stderr)
-        sys.exit(INTERRUPTED)
     finally:
         gc.enable()
 
@@ -311,7 +308,7 @@ def main() -> None:
         name = Path(str(error.filename)).name if error.filename else ""
         _refuse(f"{name}: {error.strerror}" if name else error.strerror or type(error).__name__)
     if code == INTERRUPTED:
-        print("dpicl: interrupted; `dpicl run --resume RUN` continues it", file=sys.stderr)
+        print("dpicl: interrupted; repeating the command is not charged again", file=sys.stderr)
     sys.exit(code)
 
 

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 from dpicl.cli.budget import number, warn_of_caps
 from dpicl.cli.contributed import FLOWS
-from dpicl.cli.terminal import check_state, console, errors, new_table, say, say_json
+from dpicl.cli.terminal import INTERRUPTED, check_state, console, errors, new_table, say, say_json
 from dpicl.engine.artefacts import PROMPTS, RESULTS, WRITING
 from dpicl.engine.benchmarks import known_when_read
 from dpicl.engine.collect import left_out
@@ -81,9 +81,13 @@ def do_run(
         call_all([report_steps(folder)])
         return folder
     warn_of_caps(accounts_of(((unit.dataset, unit.method) for unit in units.values()), settings), settings)
-    with _progress(folder, units) as show:
-        execute(folder, pipeline, changes, workers, show)
-        show("done")
+    try:
+        with _progress(folder, units) as show:
+            execute(folder, pipeline, changes, workers, show)
+            show("done")
+    except KeyboardInterrupt:
+        say(f"dpicl: interrupted; `dpicl run --resume {folder.name}` continues it", to=errors)
+        raise SystemExit(INTERRUPTED) from None
     return folder
 
 

@@ -153,7 +153,7 @@ def test_an_interrupted_run_says_how_to_go_on(world: World) -> None:
     finally:
         end(process)
     assert process.returncode == 130
-    assert [line for line in err.splitlines() if line.strip()] == ["dpicl: interrupted; `dpicl run --resume RUN` continues it"]
+    assert [line for line in err.splitlines() if line.strip()] == ["dpicl: interrupted; `dpicl run --resume interrupted` continues it"]
 
 
 def test_an_interrupt_stays_one_if_what_it_stopped_fails_first() -> None:

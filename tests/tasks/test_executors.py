@@ -142,8 +142,7 @@ def test_an_interrupted_run_on_a_pool_stops_in_seconds_and_is_resumed(tmp_path: 
     os.killpg(process.pid, signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130 and time.monotonic() - began < 20
-    assert errors.strip() == "dpicl: interrupted; `dpicl run --resume RUN` goes on where it stopped" or "--resume" in errors
-    assert "Traceback" not in errors
+    assert errors.strip() == "dpicl: interrupted; `dpicl run --resume r` continues it"
     before = {path: path.stat().st_mtime_ns for path in place.run("r").glob("units/*/scored/*.npz")}
     again = place.dpicl("run", "--resume", "r", "--executor", "pool", "--workers", "2")
     assert again.returncode == 0, again.stderr
