@@ -50,8 +50,12 @@ def _one_sentence(run_id: str) -> Iterator[None]:
 
     if before is signal.default_int_handler:  # a job in the background ignores it
         signal.signal(signal.SIGINT, note)
+    from prefect.exceptions import TerminationSignal
+
     try:
         yield
+    except TerminationSignal:
+        raise KeyboardInterrupt from None
     except Exception as error:
         if interrupted.is_set():
             raise KeyboardInterrupt from None

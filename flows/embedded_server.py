@@ -69,7 +69,9 @@ def embedded_server() -> Iterator[EmbeddedServer]:
         # Set first: every client process that is started from here on inherits the secret, the server demands it.
         stack.enter_context(variable("PREFECT_SERVER_API_AUTH_STRING", secret))
         stack.enter_context(variable("PREFECT_API_AUTH_STRING", secret))
-        process = subprocess.Popen([sys.executable, *_SERVE, "--port", str(port)], env={**os.environ, **_SERVER_SETTINGS})  # noqa: S603 - our own command
+        # In a session of its own: a signal to the run's group ends the run first, which then has nobody to tell so if the server is gone.
+        started = {**os.environ, **_SERVER_SETTINGS}
+        process = subprocess.Popen([sys.executable, *_SERVE, "--port", str(port)], env=started, start_new_session=True)  # noqa: S603 - our own command
         server = EmbeddedServer(process, api_url)
         stack.callback(server.stop)
         guard = stop_with_parent(process.pid)

@@ -14,7 +14,7 @@ from typer.exceptions import TyperException
 from dpicl import __version__
 from dpicl.cli.contributed import contribute, others
 from dpicl.cli.data import contract_app, data_app, ledger_app, verify
-from dpicl.cli.run import run
+from dpicl.cli.run import list_pipelines, run
 from dpicl.cli.terminal import (
     ANYWAY,
     EPSILON,
@@ -26,10 +26,7 @@ from dpicl.cli.terminal import (
     PERIOD,
     TRUST,
     check_state,
-    console,
-    new_table,
     say,
-    say_json,
 )
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
@@ -59,26 +56,7 @@ def about(
     """In-context learning on private tables and texts, with a differential-privacy guarantee."""
 
 
-@app.command("list")
-def list_pipelines(as_json: Annotated[bool, typer.Option("--json", help=JSON)] = False) -> None:
-    """List the pipelines and models of pipelines.yaml."""
-    from dpicl.contract.base import TODAY
-    from dpicl.engine.pipelines import load_pipelines
-
-    pipelines = load_pipelines(Settings.from_environment().pipelines)
-    if as_json:
-        shown = [{"name": name, **pipeline.model_dump(mode="json", context=TODAY)} for name, pipeline in pipelines.pipelines.items()]
-        say_json({"pipelines": shown, "models": list(pipelines.models)})
-        return
-    table = new_table("pipeline", "what it runs", "data sets", "units", "schedule")
-    for name, pipeline in pipelines.pipelines.items():
-        units = len(pipeline.datasets) * len(pipeline.methods) * len(pipeline.seeds)
-        sets = ", ".join(pipeline.datasets) if len(pipeline.datasets) < 4 else f"{len(pipeline.datasets)} data sets"
-        table.add_row(name, pipeline.title, sets, str(units), pipeline.schedule.cron if pipeline.schedule else "")
-    console.print(table)
-    say(f"models: {', '.join(pipelines.models)}, a folder, a hub id org/name[@revision], or a server's URL#MODEL")
-
-
+app.command("list")(list_pipelines)
 app.command()(run)
 
 

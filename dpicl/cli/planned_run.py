@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -81,6 +82,7 @@ def do_run(
         call_all([report_steps(folder)])
         return folder
     warn_of_caps(accounts_of(((unit.dataset, unit.method) for unit in units.values()), settings), settings)
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # what is terminated ends as what is interrupted
     try:
         with _progress(folder, units) as show:
             execute(folder, pipeline, changes, workers, show)
@@ -88,12 +90,14 @@ def do_run(
     except KeyboardInterrupt:
         say(f"dpicl: interrupted; `dpicl run --resume {folder.name}` continues it", to=errors)
         raise SystemExit(INTERRUPTED) from None
+    finally:
+        signal.signal(signal.SIGTERM, before)
     return folder
 
 
 def story_of(folder: Path) -> list[str]:
     """What a run that is done came to, in a few lines."""
-    return story(load_run(folder))
+    return story(load_run(folder)) if read_plan(folder).units else []  # a table of costs releases nothing
 
 
 def _on_pool(folder: Path, _pipeline: str, _changes: dict[str, Any], workers: int, show: Callable[[str], object]) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dpicl.cli.terminal import ANYWAY, MANY, PERIOD, say, split_values
+from dpicl.cli.terminal import ANYWAY, JSON, MANY, PERIOD, console, new_table, say, say_json, split_values
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
 
@@ -71,4 +71,23 @@ def run(
         folder = do_run(
             pipeline, changes, run_id, execute, resume=resume is not None, workers=workers or os.cpu_count() or 1, period=period
         )
-    say("", *story_of(folder), f"report: {folder / 'report.html'}")
+    say(*story_of(folder), f"report: {folder / 'report.html'}")
+
+
+def list_pipelines(as_json: Annotated[bool, typer.Option("--json", help=JSON)] = False) -> None:
+    """List the pipelines and models of pipelines.yaml."""
+    from dpicl.contract.base import TODAY
+    from dpicl.engine.pipelines import load_pipelines
+
+    pipelines = load_pipelines(Settings.from_environment().pipelines)
+    if as_json:
+        shown = [{"name": name, **pipeline.model_dump(mode="json", context=TODAY)} for name, pipeline in pipelines.pipelines.items()]
+        say_json({"pipelines": shown, "models": list(pipelines.models)})
+        return
+    table = new_table("pipeline", "what it runs", "data sets", "units", "schedule")
+    for name, pipeline in pipelines.pipelines.items():
+        units = len(pipeline.datasets) * len(pipeline.methods) * len(pipeline.seeds)
+        sets = ", ".join(pipeline.datasets) if len(pipeline.datasets) < 4 else f"{len(pipeline.datasets)} data sets"
+        table.add_row(name, pipeline.title, sets, str(units), pipeline.schedule.cron if pipeline.schedule else "")
+    console.print(table)
+    say(f"models: {', '.join(pipelines.models)}, a folder, a hub id org/name[@revision], or a server's URL#MODEL")

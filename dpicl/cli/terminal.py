@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-import os
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ from rich.table import Table
 from dpicl.engine.settings import Settings
 from dpicl.engine.state_home import check_one_home
 
-WIDTH = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 1_000
+WIDTH = None if sys.stdout.isatty() else shutil.get_terminal_size((1_000, 0)).columns
 """Of what is no terminal: names in tables stay whole for the program that reads them."""
 console = Console(markup=False, emoji=False, highlight=False, width=WIDTH)
 errors = Console(markup=False, emoji=False, highlight=False, stderr=True)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import http.server
 import os
 import re
+import signal
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -167,3 +169,22 @@ def test_a_named_server_s_secret_is_asked_for_in_one_sentence(world: World) -> N
         finished = world.dpicl("run", "demo", *SMALL_OPTIONS, "--run-id", "locked-out", PREFECT_API_URL=url)
         server.shutdown()
     assert complaint(finished) == f"PREFECT_API_URL={url}: the server answers 401; expected its secret in PREFECT_API_AUTH_STRING"
+
+
+@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_to_all_of_a_run_ends_it_in_seconds(tmp_path: Path, sign: signal.Signals) -> None:
+    """The server lives until the run has told it that it ends; a server that died first was asked again for minutes."""
+    place = new_place(tmp_path / "place")
+    environment = {key: value for key, value in place.environment.items() if not key.startswith(("PREFECT_API", "DASK_SCHEDULER"))}
+    arguments = ("run", "demo", "--model", "tiny", "--shots", "1,2,4", "--seeds", "0", "--workers", "2", "--run-id", "stopped")
+    process = subprocess.Popen([DPICL, *arguments], env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        until(lambda: any(place.run("stopped").glob("units/*")) or process.poll() is not None, 300, "the first unit")
+        began = time.monotonic()
+        os.killpg(process.pid, sign)
+        _, err = process.communicate(timeout=60)
+        took = time.monotonic() - began
+    finally:
+        end(process)
+    assert process.returncode == 130 and took < 20, err
+    assert "dpicl: interrupted; `dpicl run --resume stopped` continues it" in err.splitlines()
