@@ -83,6 +83,8 @@ def budget(
 
     if delta is not None and cap is None:
         raise DpiclError("--delta needs --cap: both caps are set together")
+    if cap is not None and as_json:
+        raise DpiclError("--json shows accounts, --cap changes one; expected one of them")
     if cap is not None:
         if account is None:
             raise DpiclError("--cap needs an account; `dpicl budget` lists them")

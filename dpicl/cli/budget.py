@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 
 from dpicl.accounting.ledger import Account
-from dpicl.cli.terminal import console, new_table, say, say_json
+from dpicl.cli.terminal import console, errors, new_table, say, say_json
 from dpicl.engine.forecast import forecast
 from dpicl.engine.pipelines import load_pipelines
 from dpicl.engine.quote import differing_caps, payer
@@ -71,6 +71,7 @@ def print_accounts(*, as_json: bool) -> None:
             lines.append({**shown, **caps, "epsilon_left": None if cap is None else cap - spent, "releases": entries})
     if as_json:
         say_json(lines)
+        warn_of_caps(_declared_accounts(settings), settings, errors)
         return
     console.print(table)
     say(f"{records} records, chain intact; epsilon in nats")
@@ -94,9 +95,10 @@ def print_account(name: str, *, as_json: bool) -> None:
             lines.append({**named, "mechanism": release.mechanism, "parameters": dict(release.parameters), **charged})
     if as_json:
         say_json(lines)
-        return
-    console.print(table)
-    warn_of_caps((account for account in _declared_accounts(settings) if account.name == name), settings)
+    else:
+        console.print(table)
+    of_it = (account for account in _declared_accounts(settings) if account.name == name)
+    warn_of_caps(of_it, settings, errors if as_json else console)
 
 
 def _declared_accounts(settings: Settings) -> list[Account]:

@@ -6,7 +6,7 @@ import importlib
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -52,12 +52,7 @@ def executor_named(chosen: str | None) -> Execute:
     """
     if chosen not in (None, "pool", "prefect"):
         raise ParameterError("executor", chosen, "pool or prefect")
-    missing = []
-    for name in _PREFECT:
-        with suppress(ModuleNotFoundError):  # a finder of somebody's may say so
-            if find_spec(name) is not None:
-                continue
-        missing.append(name)
+    missing = [name for name in _PREFECT if not _is_installed(name)]
     if chosen == "pool" or (chosen is None and (missing or not FLOWS.exists())):
         check_state()
         return _on_pool
@@ -69,6 +64,13 @@ def executor_named(chosen: str | None) -> Execute:
         raise ModuleNotFoundError(f"No module named {missing[0]!r}", name=missing[0])
     execute: Execute = importlib.import_module("flows.console").prepared()
     return execute
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ModuleNotFoundError:  # a finder of somebody's may say so
+        return False
 
 
 def do_run(
@@ -107,9 +109,7 @@ def _on_pool(folder: Path, _pipeline: str, _changes: dict[str, Any], workers: in
         run_units(folder, pool, report_steps(folder))
 
 
-def print_dry_run(
-    pipeline: str, changes: dict[str, Any], run_id: str | None, *, resume: bool, period: str | None, as_json: bool = False
-) -> None:
+def print_dry_run(pipeline: str, changes: dict[str, Any], run_id: str | None, *, resume: bool, period: str | None, as_json: bool) -> None:
     """A run up to its first charge, in a folder that is deleted: what it refuses is refused here in the same words; reads no row.
 
     What it would be charged is printed per account, also where a cap refuses it.
@@ -134,7 +134,10 @@ def print_dry_run(
         costs = {"epsilon": quote.cost.epsilon, "delta": quote.cost.delta, "epsilon_spent": quote.before.epsilon}
         counted = {"account": line.account, "releases": line.releases, "charged_before": line.charged_before}
         lines.append({**counted, **costs, "epsilon_cap": quote.cap, "epsilon_left": quote.left, "allowed": quote.allowed})
-    say_json(lines) if as_json else console.print(table)
+    if as_json:
+        say_json(lines)
+    else:
+        console.print(table)
     say("epsilon in nats; a release is charged once per period, even if the rows change", to=to)
     warn_of_caps(accounts_of(((unit.dataset, unit.method) for unit in units.values()), settings), settings, to)
     if not resume:

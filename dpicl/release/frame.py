@@ -42,7 +42,7 @@ class ReleasedTable(pd.DataFrame):
         table = pa.Table.from_pandas(self, preserve_index=False)
         try:
             return table.cast(self._schema)
-        except ValueError:  # changed since it was released
+        except (ValueError, pa.ArrowException):  # changed since it was released
             return table
 
     def to_polars(self) -> Any:

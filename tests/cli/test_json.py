@@ -68,6 +68,7 @@ def test_what_has_no_bound_is_null(place: Place, capsys: pytest.CaptureFixture[s
 
 def test_a_run_is_not_printed(place: Place) -> None:
     assert "--json needs --dry-run" in complaint(place.dpicl("run", "demo", "--json"))
+    assert "--json shows accounts" in complaint(place.dpicl("budget", "shop", "--cap", "3", "--json"))
 
 
 def test_the_version_and_the_short_help(place: Place, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -133,13 +134,16 @@ def test_a_step_whose_worker_dies_is_submitted_twice_again(tmp_path: Path, times
     assert (run / "results.csv").exists() is ends
 
 
-def test_an_interrupted_run_on_a_pool_stops_in_seconds_and_is_resumed(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("sign", "stop"), [(signal.SIGINT, os.killpg), (signal.SIGTERM, os.kill)])
+def test_a_stopped_run_on_a_pool_ends_in_seconds_and_is_resumed(
+    tmp_path: Path, sign: signal.Signals, stop: Callable[[int, int], None]
+) -> None:
     place = a_place(new_place(tmp_path / "place"))
     options = ("--datasets", "kiosk", "--methods", "ldp_tabicl", "--epsilons", "1", "--shots", "1,2,4", "--seeds", "0", "--model", "tiny")
     process = place.start("run", "demo", *options, "--run-id", "r", "--executor", "pool", "--workers", "2")
     until(lambda: any(place.run("r").glob("units/*/scored/*.npz")) or process.poll() is not None, 120, "a scored cell", every=0.01)
     began = time.monotonic()
-    os.killpg(process.pid, signal.SIGINT)
+    stop(process.pid, sign)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130 and time.monotonic() - began < 20
     assert errors.strip() == "dpicl: interrupted; `dpicl run --resume r` continues it"

@@ -224,6 +224,9 @@ def test_rows_are_the_same_from_wherever_they_come(home: Path, tmp_path: Path, m
     frames += tuple(Stream(laid_out(table, kind)) for kind in (pa.large_string(), pa.string_view()))
     released = [dpicl.protect(one, SCHEMA, epsilon=1, account="customers", home=home) for one in frames]
     assert released[0].table(9).to_arrow().schema.field("since").type == pa.date32()
+    changed = released[0].table(9)
+    changed["age"] = [[1]] * 9  # which no number can be made of
+    assert changed.to_arrow().schema.field("age").type == pa.list_(pa.int64())
     assert spent(home) == {"customers": (1, 1)} and all(one.table(9).equals(released[0].table(9)) for one in released)
     (tmp_path / "folder").mkdir()
     rows.to_parquet(tmp_path / "rows.parquet"), rows.to_csv(tmp_path / "Other rows 2026.csv", index=False)
