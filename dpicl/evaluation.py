@@ -67,6 +67,11 @@ def answers(scores: np.ndarray) -> np.ndarray:
     return (scores.shape[1] - 1 - scores[:, ::-1].argmax(axis=1)).astype(np.int64)
 
 
+def values(truth: np.ndarray, answered: np.ndarray, numbers: LabelNumbers | None = None) -> np.ndarray:
+    """What a mean is taken of, shape (queries,): 1 where the answer is right, else 0; of a number its error, NaN where the truth is missing."""
+    return (truth == answered).astype(np.float64) if numbers is None else np.abs(numbers.of_code[answered] - numbers.truth)
+
+
 def measure(
     truth: np.ndarray,
     answered: np.ndarray,
@@ -94,7 +99,7 @@ def measure(
         elif confidence is not None and len(classes) == 2:
             auc = float(roc_auc_score(truth, confidence))
     if numbers:  # of rows that have a number; None where none has
-        distances = np.abs(numbers.of_code[answered] - numbers.truth)
+        distances = values(truth, answered, numbers)
         error = None if np.isnan(distances).all() else float(np.nanmean(distances))
     return Metrics(len(truth), float(np.mean(truth == answered)), mean_recall, auc, absolute_error=error)
 
@@ -115,10 +120,14 @@ def rank_auc(scores: np.ndarray, truth: np.ndarray) -> float:
 
 
 def majority(truth: np.ndarray, *, balanced: bool = True, classes: int = 2, numbers: LabelNumbers | None = None) -> Metrics:
-    """Always giving the most frequent answer to these very queries, of equals the last: the bar to beat."""
-    values, counts = np.unique(truth, return_counts=True)
-    most = values[len(values) - 1 - counts[::-1].argmax()]
-    return measure(truth, np.full_like(truth, most), no_confidence(len(truth), classes), balanced=balanced, numbers=numbers)
+    """Metrics of `most_frequent`: the bar to beat."""
+    return measure(truth, most_frequent(truth), no_confidence(len(truth), classes), balanced=balanced, numbers=numbers)
+
+
+def most_frequent(truth: np.ndarray) -> np.ndarray:
+    """Always the most frequent answer to these very queries, of equals the last."""
+    answers, counts = np.unique(truth, return_counts=True)
+    return np.full_like(truth, answers[len(answers) - 1 - counts[::-1].argmax()])
 
 
 def no_confidence(count: int, classes: int) -> np.ndarray:

@@ -42,6 +42,13 @@ def measure_texts(truth: np.ndarray, answered: np.ndarray) -> Metrics:
     return Metrics(len(pairs), exact, None, None, *np.mean(similarities, axis=0).tolist())
 
 
+def rouge1(truth: np.ndarray, answered: np.ndarray) -> np.ndarray:
+    """ROUGE-1 of every answer, shape (queries,)."""
+    rouge, _, _ = _scorers()
+    scored = (rouge.score(str(right).strip(), str(answer).strip()) for right, answer in zip(truth, answered, strict=True))
+    return np.array([float(one["rouge1"].fmeasure) for one in scored])
+
+
 @cache
 def _scorers() -> tuple[Any, Any, Any]:
     """ROUGE, BLEU and Levenshtein; their libraries take a while to load, so they are imported only where texts are measured."""

@@ -14,7 +14,7 @@ from itertools import permutations
 import numpy as np
 
 from dpicl.contract.models import Contract
-from dpicl.evaluation import Metrics, answers, majority, measure_scores
+from dpicl.evaluation import Metrics, answers, majority, measure_scores, most_frequent, values
 from dpicl.lm.egress import prompts_of, score_prompts
 from dpicl.lm.requests import Progress, Scorer
 from dpicl.lm.spec import Wanted
@@ -77,6 +77,12 @@ def metrics_of(scores: Mapping[Cell, np.ndarray], queries: QueryTable, contract:
     truth, numbers = truth_of(queries, contract), label_numbers(queries, contract)
     measured = {cell: measure_scores(truth, table, numbers=numbers) for cell, table in _calibrated(scores).items()}
     return {**measured, MAJORITY: majority(truth, classes=contract.target.count, numbers=numbers)}
+
+
+def values_of(scores: Mapping[Cell, np.ndarray], queries: QueryTable, contract: Contract) -> dict[Cell, np.ndarray]:
+    """By cell, and of always answering the most frequent label: for every query 1 or 0, right or wrong; of a number its error."""
+    truth, numbers = truth_of(queries, contract), label_numbers(queries, contract)
+    return {cell: values(truth, one, numbers) for cell, one in {**answered(scores), MAJORITY: most_frequent(truth)}.items()}
 
 
 def answered(scores: Mapping[Cell, np.ndarray]) -> dict[Cell, np.ndarray]:

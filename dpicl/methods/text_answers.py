@@ -16,14 +16,14 @@ import numpy as np
 
 from dpicl.contract.text import Classification, FreeText, TextContract
 from dpicl.errors import ModelError
-from dpicl.evaluation import Metrics, majority, measure
+from dpicl.evaluation import Metrics, majority, measure, most_frequent, values
 from dpicl.lm.egress import generate_texts, prompts_of, score_prompts
 from dpicl.lm.requests import Progress, Scorer, TextGenerator
 from dpicl.lm.spec import Wanted
 from dpicl.methods.common import MAJORITY
 from dpicl.pipeline import Cell
 from dpicl.text.prompts import CONTENT_FREE, PUBLIC_TEXT, asking_demonstration, asking_prompt, asking_query, continuations
-from dpicl.text_metrics import measure_texts
+from dpicl.text_metrics import measure_texts, rouge1
 from dpicl.types import Demonstration, QueryTable
 
 
@@ -103,3 +103,11 @@ def metrics_of(outputs: Mapping[Cell, np.ndarray], queries: QueryTable, contract
     balanced = contract.is_classification
     metrics = {cell: measure(truth, one, balanced=balanced) for cell, one in answered.items()}
     return {**metrics, MAJORITY: majority(truth, balanced=balanced)}
+
+
+def values_of(outputs: Mapping[Cell, np.ndarray], queries: QueryTable, contract: TextContract) -> dict[Cell, np.ndarray]:
+    """By cell, and of always giving the most frequent answer, for every query: 1 or 0, right or wrong; of texts of their own ROUGE-1."""
+    truth, answered = truth_of(queries, contract), {cell: answers_of(one, contract) for cell, one in outputs.items()}
+    if isinstance(contract.task, FreeText):
+        return {cell: rouge1(truth, one) for cell, one in answered.items()}
+    return {cell: values(truth, one) for cell, one in {**answered, MAJORITY: most_frequent(truth)}.items()}

@@ -12,8 +12,8 @@ from dpicl.report.markdown import to_markdown
 from dpicl.report.svg import standalone
 
 __all__ = ["build_report"]
-FITTED = "fitted.svg"
-"""Logistic regression on what was released, as a picture of its own."""
+PICTURES = {"fitted": "fitted.svg", "gain": "gain.svg"}
+"""Logistic regression on what was released, and what the private data add, as pictures of their own."""
 
 
 def build_report(run_folder: Path) -> tuple[Path, Path]:
@@ -28,6 +28,7 @@ def build_report(run_folder: Path) -> tuple[Path, Path]:
     html, markdown = run_folder / "report.html", run_folder / "report.md"
     html.write_text(to_html(report), encoding="utf-8")
     markdown.write_text(to_markdown(report), encoding="utf-8")
-    if figures.fitted:
-        (run_folder / FITTED).write_text(standalone(figures.fitted), encoding="utf-8")
+    for name, file in PICTURES.items():
+        if picture := getattr(figures, name):
+            (run_folder / file).write_text(standalone(picture), encoding="utf-8")
     return html, markdown

@@ -11,10 +11,12 @@ import pandas as pd
 
 from dpicl.report import words
 from dpicl.report.blocks import Figure
+from dpicl.report.decision import leading
+from dpicl.report.gains import gains_of
 from dpicl.report.load import Run
 from dpicl.report.sentences import caption
 from dpicl.report.svg import BASELINES, GRID, INK, MUTED, SERIES, drawing, to_svg
-from dpicl.report.tables import METRICS, has_several_rates, of_texts, stage_seconds
+from dpicl.report.tables import METRICS, has_several_rates, main_metrics, of_texts, stage_seconds
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,6 +34,8 @@ class Figures:
     """Methods with the metric, `GDP-TabICL: accuracy`."""
     fitted: str
     time: str
+    gain: str
+    """What private data add; one picture of the whole run."""
     missing: str = ""
     """Why there are none."""
 
@@ -44,7 +48,7 @@ def figures_of(run: Run) -> Figures:
     try:
         import matplotlib  # noqa: F401
     except ModuleNotFoundError:
-        return Figures((), "", "", "Figures are left out: matplotlib is not installed.")
+        return Figures((), "", "", "", "Figures are left out: matplotlib is not installed.")
     drawn: list[tuple[str, str, str, str]] = []
     for (method, texts), part in run.results.groupby(["method", of_texts(run.results)], sort=False):
         by_rate, metric = has_several_rates(part), "rouge1" if texts else "accuracy"
@@ -56,7 +60,7 @@ def figures_of(run: Run) -> Figures:
         (title, Figure(name, svg, "" if text == after else text)) for (title, name, svg, text), after in zip(drawn, following, strict=False)
     )
     bars = time_figure(run.timings) if len(run.timings) else ""
-    return Figures(by_method, fitted_figure(run.results, run.manifest.majority), bars)
+    return Figures(by_method, fitted_figure(run.results, run.manifest.majority), bars, gain_figure(run))
 
 
 def epsilon_figure(part: pd.DataFrame, metric: str) -> str:
@@ -119,6 +123,33 @@ def rate_figure(part: pd.DataFrame, metric: str) -> str:
     return _panels(part, draw, metric, f"{METRICS[metric]} against the sampling rate, {_method(part)}, one panel per data set")
 
 
+def gain_figure(run: Run) -> str:
+    """What in-context answers and logistic regression gain over no private data, one panel per data set; empty where nothing is known."""
+    gains = leading(gains_of(run))
+    gains = gains[gains["dataset"].isin(run.results.loc[main_metrics(run.results) != "absolute_error", "dataset"])]
+    series = list(gains[["method", "system"]].drop_duplicates().itertuples(index=False, name=None))
+    if not series or has_several_rates(run.results):
+        return ""
+    place, methods = epsilon_places(gains["epsilon"].unique()), list(gains["method"].unique())
+    least, most = (end(0.0, *(gain.mean for gain in gains["gain"])) for end in (min, max))
+
+    def draw(axes: Axes, of_dataset: pd.DataFrame) -> None:
+        axes.axhline(0, color=INK, linewidth=1.1, label="no private data", zorder=1.5)
+        axes.set_ylim(least - 0.15, most + 0.15)  # bars of few seeds may reach far beyond
+        for i, (method, system) in enumerate(series):
+            own = of_dataset[(of_dataset["method"] == method) & (of_dataset["system"] == system)].sort_values("epsilon")
+            colour, marker = _look(methods.index(method))
+            x = [place[epsilon] + 0.016 * i for epsilon in own["epsilon"]]
+            means, halves = [gain.mean for gain in own["gain"]], [gain.half for gain in own["gain"]]
+            is_icl = system == "icl"
+            name = f"{words.method_name(method)}, in-context" if is_icl else f"logistic regression on {words.fitted_name(method, system)}"
+            axes.errorbar(x, means, halves, fmt=marker if is_icl else "x", color=colour, elinewidth=0.9, linestyle="none")
+            axes.plot(x, means, color=colour, linestyle="-" if is_icl else "--", marker=marker if is_icl else "x", label=name)
+        _epsilon_axis(axes, place)
+
+    return _panels(gains, draw, "gain", "What the private data add: gain over the majority label against epsilon, one panel per data set")
+
+
 def time_figure(timings: pd.DataFrame) -> str:
     """Wall time by stage, as bars."""
     seconds = stage_seconds(timings).sum(axis=1)
@@ -164,11 +195,18 @@ def _panels(part: pd.DataFrame, draw: Callable[[Axes, pd.DataFrame], None], metr
         for axes in grid[len(datasets) :]:
             axes.set_visible(False)
         for axes in grid[::columns]:
-            axes.set_ylabel(words.MEASURES[metric])
+            axes.set_ylabel(words.MEASURES.get(metric, metric))
         panels = grid[: len(datasets)]
         entries = {label: handle for axes in panels for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
         if entries:
-            figure.legend(entries.values(), entries.keys(), loc="outside upper left", ncols=4, fontsize=8.5, handlelength=2.6)
+            figure.legend(
+                entries.values(),
+                entries.keys(),
+                loc="outside upper left",
+                ncols=2 if metric == "gain" else 4,
+                fontsize=8.5,
+                handlelength=2.6,
+            )
         return to_svg(figure, description)
 
 

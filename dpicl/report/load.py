@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -156,6 +157,8 @@ class Run:
     results: pd.DataFrame
     timings: pd.DataFrame
     demonstrations: tuple[Demonstrations, ...]
+    values: pd.DataFrame
+    """How good single answers are: columns `method`, `dataset`, `seed`, those of a cell, `query` and `value`; no rows where nobody may know."""
     answers: Mapping[str, float] = field(default_factory=dict)
     """How a served model's answers came about, and what they took; empty for other models."""
 
@@ -178,13 +181,43 @@ def load_run(folder: Path) -> Run:
     demonstrations = []
     for path in files:
         cells = _checked(TypeAdapter(dict[str, list[str]]), path, f"{path.parent.name}/{path.name}", "lists of texts by cell key")
-        method, _, rest = path.parent.name.partition("__")
-        dataset, _, seed = rest.rpartition("__seed")
-        demonstrations.append(Demonstrations(method, dataset, seed, cells))
+        demonstrations.append(Demonstrations(*_unit(path.parent.name), cells))
     counts: Counter[str] = Counter()
     for path in sorted((folder / "units").glob("*/scored/[0-9]*.json")):
         counts.update(_checked(TypeAdapter(dict[str, float]), path, f"{path.parents[1].name}/{path.name}", "counts by name"))
-    return Run(manifest, results, timings, tuple(demonstrations), dict(counts))
+    values = [_read_values(path) for path in sorted((folder / "units").glob("*/values.parquet"))]
+    empty = pd.DataFrame(columns=["method", "dataset", "seed", "system", "epsilon", "shots", "sampling_rate", "query", "value"])
+    return Run(manifest, results, timings, tuple(demonstrations), pd.concat(values) if values else empty, dict(counts))
+
+
+def _unit(folder: str) -> tuple[str, str, str]:
+    """Method, data set and seed of a unit's folder."""
+    method, _, rest = folder.partition("__")
+    dataset, _, seed = rest.rpartition("__seed")
+    return method, dataset, seed
+
+
+_STATED = (("epsilon", "epsilon"), ("shots", "shots"), ("sampling_rate", "rate"))
+"""A cell's columns, and how its key names them."""
+
+
+def _stated(text: str | None) -> float:
+    return math.nan if text is None else math.inf if text == "inf" else float(Fraction(text))
+
+
+def _read_values(path: Path) -> pd.DataFrame:
+    try:
+        columns = pd.read_parquet(path)
+    except (OSError, ValueError) as error:
+        raise RunError(f"{path.parent.name}/{path.name}: cannot be read as Parquet ({type(error).__name__})") from None
+    method, dataset, seed = _unit(path.parent.name)
+    frames = []
+    for key in columns:
+        system, *stated = str(key).split(",")
+        named = dict(part.partition("=")[::2] for part in stated)
+        numbers = {name: _stated(named.get(short)) for name, short in _STATED}
+        frames.append(columns[[key]].set_axis(["value"], axis=1).assign(query=range(len(columns)), system=system, **numbers))
+    return pd.concat(frames).assign(method=method, dataset=dataset, seed=float(seed))
 
 
 def _read_json(path: Path) -> Any:

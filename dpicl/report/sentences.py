@@ -72,15 +72,14 @@ def what_was_run(manifest: Manifest, methods: list[str], datasets: list[str], *,
 
 def bold_is(results: pd.DataFrame) -> str:
     """What is bold in a table of a metric, and of whole texts and numbers what the metrics are."""
-    bold, metrics = "Bold: above the majority label on the same queries", []
+    bold, metrics = "Bold: better than the majority label on the same queries by more than noise", []
     if of_texts(results).any():
-        bold += ", or above zero-shot where answers are whole texts"
+        bold += ", or than zero-shot where answers are whole texts"
         metrics.append(
             "Of whole texts, accuracy is the share of exact matches, ROUGE an F-measure of stemmed words, BLEU the mean over answers, and "
             "Levenshtein similarity one minus edits over letters."
         )
     if of_numbers(results).any():
-        bold += "; of errors, below it"
         metrics.append(
             "Of a number, accuracy is the share of answers in the right bin, and the error the distance of the bin's middle from the true "
             "number; days or seconds of dates."

@@ -33,16 +33,27 @@ _OWN_COLUMNS = ("majority", "zero-shot")
 _ORDER = {system: place for place, system in enumerate(words.SYSTEMS)}
 
 
-def metric_tables(results: pd.DataFrame, metric: str, paper: Paper) -> list[Table]:
-    """One table per method and data set, in order of appearance."""
+def metric_tables(results: pd.DataFrame, metric: str, paper: Paper, better: set[tuple[object, ...]]) -> list[Table]:
+    """One table per method and data set, in order of appearance; `better` names the cells that stand out, by `cell_name`."""
     epsilons = tuple(sorted(results["epsilon"].dropna().unique()))
-    return [_table(part, metric, paper, epsilons) for part in parts(results) if part[metric].notna().any()]
+    return [_table(part, metric, paper, epsilons, better) for part in parts(results) if part[metric].notna().any()]
+
+
+def cell_name(*parts: object) -> tuple[object, ...]:
+    """What names a cell, without NaN, which is not equal to itself."""
+    return tuple(None if isinstance(one, float) and math.isnan(one) else one for one in parts)
 
 
 def parts(results: pd.DataFrame) -> Iterator[pd.DataFrame]:
     """The rows of each method and data set, in order of appearance."""
     for _, part in results.groupby(["method", "dataset"], sort=False):
         yield part
+
+
+def of_part(rows: pd.DataFrame, part: pd.DataFrame) -> pd.DataFrame:
+    """The rows on the method and data set of a part."""
+    first = part.iloc[0]
+    return rows[(rows["method"] == first["method"]) & (rows["dataset"] == first["dataset"])]
 
 
 def has_several_rates(results: pd.DataFrame) -> bool:
@@ -59,6 +70,11 @@ def of_texts(results: pd.DataFrame) -> pd.Series:
 def of_numbers(results: pd.DataFrame) -> pd.Series:
     """Which rows belong to a method and data set whose answers are numbers, measured by their error."""
     return results.groupby(["method", "dataset"])["absolute_error"].transform("count") > 0
+
+
+def main_metrics(results: pd.DataFrame) -> pd.Series:
+    """By row, what its method and data set are judged by first: accuracy, ROUGE-1 of whole texts, the error of numbers."""
+    return pd.Series("accuracy", results.index).mask(of_texts(results), "rouge1").mask(of_numbers(results), "absolute_error")
 
 
 def row_label(system: str, shots: float, rate: float, show_rate: bool) -> str:
@@ -80,17 +96,18 @@ def epsilon_heads(epsilons: Iterable[float]) -> tuple[Cell, ...]:
     return tuple(Cell(f"ε = {words.epsilon(epsilon)}") for epsilon in epsilons)
 
 
-def _table(part: pd.DataFrame, metric: str, paper: Paper, epsilons: tuple[float, ...]) -> Table:
+def _table(part: pd.DataFrame, metric: str, paper: Paper, epsilons: tuple[float, ...], better: set[tuple[object, ...]]) -> Table:
     own = {system: part.loc[part["system"] == system, metric] for system in _OWN_COLUMNS}
-    several, bar = has_several_rates(part), own["majority" if len(own["majority"]) else "zero-shot"].mean()
+    several, is_main = has_several_rates(part), main_metrics(part).iloc[0] == metric
     rows = []
     for system in sorted(
         part.loc[~part["system"].isin(_OWN_COLUMNS), "system"].unique(), key=lambda system: _ORDER.get(system, len(_ORDER))
     ):
-        queried = _is_queried(system)
+        queried = is_queried(system)
         quoted = None if queried and several else paper  # the papers' tables have one rate
         for (shots, rate), group in part[part["system"] == system].groupby(["shots", "sampling_rate"], dropna=False):
-            cells = (_cell(group, metric, epsilon, quoted, bar if queried else math.nan, several) for epsilon in epsilons)
+            name = cell_name(*part[["method", "dataset"]].iloc[0], system, shots, rate)
+            cells = (_cell(group, metric, one, quoted, is_main and (*name, one) in better, several) for one in epsilons)
             beside = (Cell(spread(own[name]) if queried else words.DASH) for name in _OWN_COLUMNS)
             rows.append((Cell(row_label(system, shots, rate, several)), *cells, *beside))
     by_epsilon = part[(part["system"] == "icl") & part["amplified_epsilon"].notna()].groupby("epsilon")["amplified_epsilon"]
@@ -99,7 +116,7 @@ def _table(part: pd.DataFrame, metric: str, paper: Paper, epsilons: tuple[float,
     heads = (replace(head, note=note) for head, note in zip(epsilon_heads(epsilons), notes, strict=True))
     head = (*Cell.of_text(""), *heads, *(Cell(name, mark="aside") for name in _OWN_COLUMNS))
     title = f"{words.method_name(part['method'].iloc[0])}, {part['dataset'].iloc[0]}"
-    counts = part.loc[part["system"].map(_is_queried) & ~part["system"].isin(_OWN_COLUMNS), "query_count"].dropna()
+    counts = part.loc[part["system"].map(is_queried) & ~part["system"].isin(_OWN_COLUMNS), "query_count"].dropna()
     if len(counts):
         low, high, seeds = int(counts.min()), int(counts.max()), part["seed"].nunique()
         count = f"{low:,}" if low == high else f"{low:,} to {high:,}"
@@ -109,7 +126,7 @@ def _table(part: pd.DataFrame, metric: str, paper: Paper, epsilons: tuple[float,
 
 def fitted_means(results: pd.DataFrame) -> Table | None:
     """Mean accuracy of the baselines, every data set counting alike and none missing; None for one data set, or one thing to fit on."""
-    is_fitted = [not _is_queried(system) and not system.endswith("-naive") for system in results["system"]]
+    is_fitted = [not is_queried(system) and not system.endswith("-naive") for system in results["system"]]
     fitted = results[pd.Series(is_fitted, index=results.index, dtype=bool)]
     names = fitted[["method", "system"]].drop_duplicates().itertuples(index=False, name=None)
     series = sorted(names, key=lambda name: _ORDER.get(name[1].partition("-")[0], len(_ORDER)))
@@ -126,13 +143,13 @@ def fitted_means(results: pd.DataFrame) -> Table | None:
     return Table("Mean accuracy of the baselines", head, tuple(rows))
 
 
-def _is_queried(system: str) -> bool:
+def is_queried(system: str) -> bool:
     """Baselines are measured on the whole test part, all others on the queries."""
     return system.partition("-")[0] not in _FITTED
 
 
-def _cell(group: pd.DataFrame, metric: str, epsilon: float, paper: Paper | None, bar: float, show_amplified: bool) -> Cell:
-    """One row's cell; `bar` is what it must be above to stand out, or below as an error."""
+def _cell(group: pd.DataFrame, metric: str, epsilon: float, paper: Paper | None, stands_out: bool, show_amplified: bool) -> Cell:
+    """One row's cell."""
     here = group[group["epsilon"] == epsilon]
     values = here[metric].dropna()
     row, printed = group.iloc[0], ""
@@ -149,8 +166,7 @@ def _cell(group: pd.DataFrame, metric: str, epsilon: float, paper: Paper | None,
     notes = [f"{len(values)} of {seed_count} seeds"] if len(values) < seed_count else []
     if show_amplified and here["amplified_epsilon"].notna().any():
         notes.append(f"ε′ {words.number(_common(here['amplified_epsilon']))}")
-    better = values.mean() < bar if metric == "absolute_error" else values.mean() > bar
-    return Cell(spread(values), ", ".join(notes), printed, "above" if better else "")
+    return Cell(spread(values), ", ".join(notes), printed, "above" if stands_out else "")
 
 
 def _common(amplified: pd.Series) -> float:

@@ -67,8 +67,8 @@ def epsilon(value: float | None) -> str:
 
 
 def signed(value: float) -> str:
-    """A difference, with its sign and a true minus."""
-    return DASH if math.isnan(value) else f"{value:+.3f}".replace("-", "−")
+    """A difference, with a true minus; a plus would make a formula of it where a table is pasted."""
+    return DASH if math.isnan(value) else f"{value:.3f}".replace("-", "−")
 
 
 def duration(seconds: float) -> str:

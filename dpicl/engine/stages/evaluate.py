@@ -11,7 +11,18 @@ import numpy as np
 import pyarrow as pa
 
 from dpicl.engine.accounts import open_account
-from dpicl.engine.artefacts import BASELINES, PREDICTIONS, RESULTS, finite, read_queries, read_released, read_split, read_test, read_texts
+from dpicl.engine.artefacts import (
+    BASELINES,
+    PREDICTIONS,
+    RESULTS,
+    VALUES,
+    finite,
+    read_queries,
+    read_released,
+    read_split,
+    read_test,
+    read_texts,
+)
 from dpicl.engine.files import read_json, write_json, write_table
 from dpicl.engine.names import evaluation_of
 from dpicl.engine.releases import UnitReleases, ledger_key, open_ledger
@@ -63,12 +74,15 @@ def _exact_metrics(folder: UnitFolder) -> list[dict[str, Any]]:
     if len(pairs) == len(scores):
         columns |= {"no": np.concatenate(pairs)[:, 0], "yes": np.concatenate(pairs)[:, 1]}
     write_table(folder.path / PREDICTIONS, pa.table({**columns, "answer": pa.array(np.concatenate(list(answers.values())))}))
+    queries = read_queries(folder)
+    judged = {cell.key: one for cell, one in method.answers.values_of(scores, queries, contract).items()}
+    write_table(folder.path / VALUES, pa.table(judged))
     fitted = read_json(folder.path / BASELINES) if method.fits_baselines(contract, unit) else []
     baselines = {
         Cell(row["system"], float(row["epsilon"])): Metrics(**{name: value for name, value in row.items() if name in _MEASURED})
         for row in fitted
     }
-    return _rows(folder, {**method.answers.metrics_of(scores, read_queries(folder), contract), **baselines})
+    return _rows(folder, {**method.answers.metrics_of(scores, queries, contract), **baselines})
 
 
 def _charged_metrics(folder: UnitFolder) -> list[dict[str, Any]]:

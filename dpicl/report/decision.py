@@ -1,0 +1,142 @@
+"""What a reader decides by: what was promised, what it is worth against no private data and against baselines, and from which epsilon on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import pandas as pd
+
+from dpicl.report import words
+from dpicl.report.blocks import Block, Bullets, Cell, Fold, Table, Text
+from dpicl.report.gains import CELL, LEVEL, Gain
+from dpicl.report.load import Manifest, Run
+from dpicl.report.tables import cell_name, epsilon_heads, is_queried, main_metrics, of_part, parts, row_label
+
+MOST = 6
+"""Sentences on methods and data sets, and rows of the table that stands open, times two."""
+
+
+def promised(manifest: Manifest) -> Iterator[str]:
+    """Whom the run protects, and how far its least and its greatest epsilon let a suspicion grow."""
+    sets: dict[str, list[str]] = {}
+    for one in manifest.guarantees:
+        named = sets.setdefault(f"one {one.unit} ({one.neighbours})", [])
+        named += [one.dataset] if one.dataset not in named else []
+    if sets:
+        shown = {unit: words.listing(names) if len(names) <= 3 else f"{len(names)} data sets" for unit, names in sets.items()}
+        yield "protected: " + "; ".join(f"{unit} of {names}" for unit, names in shown.items())
+    worst = _worst(manifest)
+    if worst:
+        ends = dict.fromkeys((min(worst), max(worst)))
+        grown = [f"at most {100 / (1 + 99 * math.exp(-worst[one])):.3g} % at ε = {words.epsilon(one)}" for one in ends]
+        delta = max(one.delta for one in manifest.guarantees)
+        but = f", but with a probability of δ = {delta:g}" if delta else ""
+        yield f"promised: by one release, a suspicion of 1 % about any of them becomes {', '.join(grown)}{but}"
+
+
+def in_odds(manifest: Manifest) -> str:
+    """What epsilon bounds, in one sentence; empty where nothing is promised."""
+    worst = _worst(manifest)
+    factors = [f"by {math.exp(worst[one]):,.{2 if worst[one] < 3 else 0}f} at ε = {words.epsilon(one)}" for one in sorted(worst)[:3]]
+    if not factors:
+        return ""
+    return f"In odds: one release multiplies those of any suspicion about one of them by at most e to the power of what it costs, {', '.join(factors)}."
+
+
+def _worst(manifest: Manifest) -> dict[float, float]:
+    """By epsilon of the grid the most that one release costs: under replace-one more than that, amplified less."""
+    worst: dict[float, float] = {}
+    for one in manifest.guarantees:
+        total = one.epsilon if one.amplified_epsilon is None else one.amplified_epsilon
+        if 0 < one.grid_epsilon < math.inf:
+            worst[one.grid_epsilon] = max(total, worst.get(one.grid_epsilon, 0.0))
+    return worst
+
+
+def leading(gains: pd.DataFrame) -> pd.DataFrame:
+    """The gains that are shown first: in-context answers with the most shots, and logistic regression on what was released."""
+    icl = gains[gains["system"] == "icl"]
+    most = icl.groupby(["method", "dataset"])["shots"].transform("max")
+    return gains[gains.index.isin(icl[(icl["shots"] == most) | most.isna()].index) | (gains["system"] == "lr")]
+
+
+def better_from(gains: pd.DataFrame) -> float:
+    """The least epsilon from which on all finite ones are better than no private data by more than noise; NaN where there is none."""
+    least = math.nan
+    for epsilon, gain in sorted(zip(gains["epsilon"], gains["gain"], strict=True), reverse=True, key=lambda one: one[0]):
+        if not math.isfinite(epsilon):
+            continue
+        if gain.sign < 1:
+            break
+        least = epsilon
+    return least
+
+
+def decision(run: Run, gains: pd.DataFrame) -> Iterator[Block]:
+    """Sentences on every method and data set, and the table that they are read from."""
+    shown = leading(gains)
+    sentences = [_sentence(run, part, shown) for part in parts(run.results) if (of_part(shown, part)["epsilon"] < math.inf).any()]
+    if not sentences:
+        return
+    yield Bullets(tuple(sentences[:MOST]))
+    if len(sentences) > MOST:
+        yield Text(f"And {len(sentences) - MOST} more in the table.", "small")
+    table = gain_table(run.results, shown)
+    yield table if len(table.rows) <= 2 * MOST else Fold(f"{table.label} ({len(table.rows)} rows)", (table,))
+    yield Text(_how(run), "small")
+
+
+def gain_table(results: pd.DataFrame, gains: pd.DataFrame) -> Table:
+    """Gains by epsilon; what is no more than noise is not marked."""
+    epsilons = tuple(sorted(gains["epsilon"].dropna().unique()))
+    means = results.groupby(["method", "dataset", *CELL], dropna=False)["auc"].mean().reset_index()
+    auc = {cell_name(*name): mean for *name, mean in means.itertuples(index=False, name=None)}
+    rows = []
+    for _, row in gains.groupby(["method", "dataset", *CELL[:3]], dropna=False, sort=False):
+        method, dataset, system, shots, rate = row.iloc[0][["method", "dataset", *CELL[:3]]]
+        by_epsilon = dict(zip(row["epsilon"], row["gain"], strict=True))
+        cells = (_cell(by_epsilon.get(one), auc.get(cell_name(method, dataset, system, shots, rate, one), math.nan)) for one in epsilons)
+        name = row_label(system, shots, rate, not math.isnan(rate)) if is_queried(system) else _fitted(method, system)
+        first = Cell(words.method_name(method)), Cell(dataset), Cell(name)
+        rows.append((*first, *cells, Cell(words.epsilon(better_from(row)))))
+    head = (*Cell.of_text("method", "data set", "answers"), *epsilon_heads(epsilons), Cell("from ε ="))
+    return Table("Gain over using no private data", head, tuple(rows))
+
+
+def _cell(gain: Gain | None, auc: float) -> Cell:
+    if gain is None:
+        return Cell(words.DASH)
+    text = words.signed(gain.mean) + ("" if math.isnan(gain.half) else f" ± {gain.half:.3f}")
+    return Cell(text, "" if math.isnan(auc) else f"AUC {auc:.2f}", mark={1: "above", 0: "", -1: "differs"}[gain.sign])
+
+
+def _fitted(method: str, system: str) -> str:
+    return f"{words.SYSTEMS[system.partition('-')[0]]} on {words.fitted_name(method, system)}"
+
+
+def _sentence(run: Run, part: pd.DataFrame, gains: pd.DataFrame) -> str:
+    own, metric = of_part(gains, part), main_metrics(run.results)[part.index[0]]
+    method, dataset = part["method"].iloc[0], part["dataset"].iloc[0]
+    bar = "answers without demonstrations" if metric == "rouge1" else "always answering the majority label"
+    said = []
+    for _, row in own.groupby(CELL[:3], dropna=False, sort=False):
+        system = row["system"].iloc[0]
+        name, least = "in-context answers" if system == "icl" else _fitted(method, system), better_from(row)
+        if math.isnan(least):
+            said.append(f"at no ε with {name}")
+        else:
+            gain = row.loc[row["epsilon"] == least, "gain"].iloc[0]
+            said.append(f"from ε = {words.epsilon(least)} on with {name} ({words.signed(gain.mean)} ± {gain.half:.3f} there)")
+    return f"{words.method_name(method)} on {dataset} beats {bar} by more than noise {', and '.join(said)}."
+
+
+def _how(run: Run) -> str:
+    metrics = [words.MEASURES[metric] for metric in dict.fromkeys(main_metrics(run.results))]
+    seeds = run.results["seed"].nunique()
+    over = "queries and seeds" if seeds > 1 else "queries alone, as there is one seed"
+    return (
+        f"Gains in {words.listing(metrics)} over what needs no private row; ± is half of an interval of {100 * LEVEL:.0f} % over {over}. "
+        "Marked is what lies above or below by more than that. No cell was chosen: shots are the most of the run, and “from” means from there "
+        "on at every larger ε. At ε = ∞ nothing is protected."
+    )

@@ -1,0 +1,122 @@
+"""What private data are worth: how much better answers are than without them, with an interval over queries and seeds.
+
+Paper       Cameron, Gelbach, Miller 2011, two-way clustered variances: (1), (2). Satterthwaite 1946: (3).
+
+    (1)  V_q = (sum_i (m_i - m)^2 + s^2) / (n (n - 1)),   V_s = sum_j (m_j - m)^2 / (S (S - 1)),   V_qs = sum_ij (d_ij - m)^2 / (nS (nS - 1))
+    (2)  V = V_q + max(0, V_s - V_qs)
+    (3)  degrees of freedom = V^2 / (V_q^2 / (n - 1) + (V - V_q)^2 / (S - 1))
+
+Symbols     d_ij    of query i and seed j, what an answer is better by than one without private data; m, m_i, m_j its means.
+            n, S    numbers of queries, and of seeds, each a release of its own; all seeds have the same queries.
+            s       the largest |d|, or 1 of what lies in [0, 1]: without it, few queries that all agree would leave no doubt.
+
+Where single answers are not known, as of baselines, V_q is that of two independent proportions: more than it is, as both are right on
+much the same rows. Of one seed alone the interval is over queries only; of two that differ much it covers nine of ten.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from scipy.stats import t
+
+from dpicl.report.load import Run
+from dpicl.report.tables import cell_name, is_queried, main_metrics, of_part, parts
+
+LEVEL = 0.95
+CELL = ["system", "shots", "sampling_rate", "epsilon"]
+"""Columns that name a cell of a method and data set, but for its seed."""
+
+
+@dataclass(frozen=True)
+class Gain:
+    """How much better a cell is than without private data, and half the length of its interval, which may be unknown."""
+
+    mean: float
+    half: float
+
+    @property
+    def sign(self) -> int:
+        """1 where it is better and -1 where it is worse by more than noise, else 0."""
+        return int(math.copysign(1, self.mean)) if abs(self.mean) > self.half else 0
+
+
+def gain_of(differences: np.ndarray, *, scale: float = 1.0) -> Gain:
+    """The mean of differences of shape (seeds, queries), with the half of its interval by (1) to (3); `scale` is s, which no half exceeds."""
+    seeds, queries = differences.shape
+    mean = float(differences.mean())
+    if queries < 2:
+        return Gain(mean, math.nan)
+    of_queries = (((differences.mean(axis=0) - mean) ** 2).sum() + scale**2) / (queries * (queries - 1))
+    excess = 0.0
+    if seeds > 1:
+        both = differences.size * (differences.size - 1)
+        excess = ((differences.mean(axis=1) - mean) ** 2).sum() / (seeds * (seeds - 1)) - ((differences - mean) ** 2).sum() / both
+    return Gain(mean, min(scale, _half(of_queries, queries - 1, max(0.0, excess), seeds - 1)))
+
+
+def gain_of_means(means: np.ndarray, bar: float, counts: tuple[float, float], *, added: float = 0.0, is_share: bool = True) -> Gain:
+    """The same of the means of every seed, shape (seeds,), where single answers are not known: shares of `counts` queries and rows.
+
+    Args:
+        added: variance of one seed's mean that no query explains: of noisy counts.
+        is_share: shares of right answers; of other means only seeds tell how sure they are.
+    """
+    mean = float(means.mean())
+    if not is_share:
+        seeds = len(means)
+        return Gain(mean - bar, _half(0.0, 1, float(means.var(ddof=1)) / seeds, seeds - 1) if seeds > 1 else math.nan)
+    of_queries = sum((share * (1 - share) + 1 / count) / count for share, count in zip((mean, bar), counts, strict=True))
+    excess = float(means.var(ddof=1)) / len(means) - mean * (1 - mean) / counts[0] / len(means) if len(means) > 1 else 0.0
+    return Gain(mean - bar, min(1.0, _half(of_queries, counts[0] - 1, max(0.0, excess, added / len(means)), max(len(means) - 1, 1))))
+
+
+def _half(of_queries: float, queries: float, of_seeds: float, seeds: float) -> float:
+    """Equations (2) and (3), given degrees of freedom."""
+    variance = of_queries + of_seeds
+    if not variance > 0:
+        return 0.0
+    freedom = variance**2 / (of_queries**2 / queries + (of_seeds**2 / seeds if of_seeds else 0.0))
+    return float(t.ppf((1 + LEVEL) / 2, freedom)) * math.sqrt(variance)
+
+
+def gains_of(run: Run) -> pd.DataFrame:
+    """A row per method, data set and cell that was asked or fitted: columns `method`, `dataset`, those of CELL, and `gain`."""
+    metrics = main_metrics(run.results)
+    rows = [row for part in parts(run.results) for row in _rows(run, part, metrics[part.index[0]])]
+    return pd.DataFrame(rows, columns=["method", "dataset", *CELL, "gain"])
+
+
+def _rows(run: Run, part: pd.DataFrame, metric: str) -> Iterator[tuple[object, ...]]:
+    method, dataset = part["method"].iloc[0], part["dataset"].iloc[0]
+    own = of_part(run.values, part)
+    bar_system = "zero-shot" if metric == "rouge1" else "majority"
+    bar = part.loc[part["system"] == bar_system, [metric, "query_count"]].mean()
+    noise = [one.deviation for one in run.manifest.evaluation_noise if (one.method, one.dataset) == (method, dataset)]
+    judged = {
+        cell_name(*key): group.pivot_table(index="seed", columns="query", values="value") for key, group in own.groupby(CELL, dropna=False)
+    }
+    bars = own[own["system"] == bar_system].groupby("query")["value"].first()
+    for key, group in part[part["epsilon"].notna()].groupby(CELL, dropna=False):
+        system, count = str(key[0]), float(group["query_count"].mean())
+        means = group[metric].dropna().to_numpy()
+        if not len(means) or system.endswith("-naive") or system == bar_system:
+            continue
+        if not is_queried(system):
+            if metric == "accuracy" and dataset in run.manifest.majority:
+                yield method, dataset, *key, gain_of_means(means, run.manifest.majority[dataset], (count, count))
+            continue
+        if cell_name(*key) in judged and len(bars):
+            table = judged[cell_name(*key)].dropna(axis=1)
+            differences = (table - bars.reindex(table.columns)).to_numpy() * (-1 if metric == "absolute_error" else 1)
+            scale = float(np.abs(differences).max(initial=0)) if metric == "absolute_error" else 1.0
+            yield method, dataset, *key, gain_of(differences, scale=scale)
+        elif not math.isnan(bar[metric]):
+            added = 2 * (noise[0] / count) ** 2 if noise else 0.0
+            counted = (count, float(bar["query_count"]))
+            gain = gain_of_means(means, float(bar[metric]), counted, added=added, is_share=metric == "accuracy")
+            yield method, dataset, *key, Gain(-gain.mean, gain.half) if metric == "absolute_error" else gain

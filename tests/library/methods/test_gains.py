@@ -1,0 +1,62 @@
+"""What private data are worth: intervals cover the true gain at their level, over queries and seeds together."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import t
+
+from dpicl.report.gains import gain_of, gain_of_means
+
+
+def _answers(rng, seeds, queries, *, of_seed, of_query):
+    """Whether a method and the majority label are right: what is hard is so for every seed, and seeds are better or worse at all queries."""
+    hard, luck = of_query * rng.standard_normal(queries), of_seed * rng.standard_normal((seeds, 1))
+    right = rng.random((seeds, queries)) < 1 / (1 + np.exp(-(0.8 + hard + luck)))
+    return right.astype(float), (rng.random(queries) < 0.6).astype(float)
+
+
+def _truth(of_seed, of_query):
+    rng = np.random.default_rng(9)
+    spread = np.hypot(of_seed, of_query) * rng.standard_normal(2_000_000)
+    return float((1 / (1 + np.exp(-(0.8 + spread)))).mean()) - 0.6
+
+
+@pytest.mark.parametrize(("seeds", "queries", "of_seed"), [(2, 60, 0.0), (2, 60, 0.6), (3, 200, 0.3), (5, 100, 0.6), (1, 100, 0.0)])
+def test_intervals_cover_the_true_gain(seeds, queries, of_seed):
+    rng, truth = np.random.default_rng(seeds), _truth(of_seed, 1.0)
+    covered = exact = 0
+    for _ in range(1000):
+        right, majority = _answers(rng, seeds, queries, of_seed=of_seed, of_query=1.0)
+        gain = gain_of(right - majority)
+        covered += abs(gain.mean - truth) <= gain.half
+        means = gain_of_means(right.mean(axis=1), float(majority.mean()), (queries, queries))
+        exact += abs(means.mean - truth) <= means.half
+    least = 880 if (seeds, of_seed) == (2, 0.6) else 920  # how far two seeds lie apart tells little of how far others do
+    assert covered >= least and exact >= 920, (covered, exact)
+
+
+def test_many_seeds_of_one_set_of_queries_do_not_hide_that_queries_are_few():
+    rng = np.random.default_rng(1)
+    queries = rng.integers(0, 2, 50).astype(float)
+    same = np.tile(queries, (100, 1))
+    alone = t.ppf(0.975, 49) * math.sqrt((((queries - queries.mean()) ** 2).sum() + 1) / (50 * 49))
+    assert gain_of(same).half == pytest.approx(alone)
+
+
+def test_few_queries_that_all_agree_leave_a_doubt_and_one_leaves_no_interval():
+    assert gain_of(np.ones((1, 5))).half > 0.4 and gain_of(np.ones((1, 5))).sign == 1
+    assert gain_of(np.ones((2, 8))).sign == 1 and gain_of(np.zeros((2, 3))).sign == 0
+    assert math.isnan(gain_of(np.ones((4, 1))).half) and gain_of(np.ones((4, 1))).sign == 0
+
+
+def test_noise_of_counts_widens_an_interval():
+    means = np.array([0.8, 0.8, 0.8])
+    widths = [gain_of_means(means, 0.6, (1000, 1000), added=added).half for added in (0.0, 0.01, 0.1)]
+    assert widths == sorted(widths) and widths[2] > 3 * widths[0]
+
+
+def test_errors_are_judged_by_seeds_alone():
+    gain = gain_of_means(np.array([3.0, 4.0, 5.0]), 6.0, (10, 10), is_share=False)
+    assert gain.mean == -2 and gain.half == pytest.approx(t.ppf(0.975, 2) / math.sqrt(3))
+    assert math.isnan(gain_of_means(np.array([3.0]), 6.0, (10, 10), is_share=False).half)
