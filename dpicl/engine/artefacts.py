@@ -27,6 +27,8 @@ ROWS, DRAFTS = "released_rows.npz", "private_drafts.npz"
 PUBLIC_TEXTS, WRITING = "public_texts.json", "progress"
 """What a model writes from the instruction alone; the progress of every unit whose rows a model reads."""
 PROMPTS, PREDICTIONS, BASELINES, RESULTS = "prompts.parquet", "predictions.parquet", "baselines.json", "results.json"
+LOG_PROBABILITY = "log p: "
+"""Before a label: a column of predictions."""
 
 
 def table_folder(settings: Settings, dataset: str, run: Path) -> Path:

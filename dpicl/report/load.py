@@ -16,6 +16,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, Valida
 
 from dpicl.errors import DataError, RunError
 from dpicl.evaluation import results_frame_columns
+from dpicl.report.cells import Cells, read_cells, unit_of
 from dpicl.yaml_file import validate
 
 RESULT_NUMBERS = ("seed", "epsilon", "shots", "sampling_rate", "amplified_epsilon", "query_count", "accuracy", "balanced_accuracy", "auc")
@@ -158,6 +159,7 @@ class Run:
     demonstrations: tuple[Demonstrations, ...]
     answers: Mapping[str, float] = field(default_factory=dict)
     """How a served model's answers came about, and what they took; empty for other models."""
+    cells: Cells = field(default_factory=Cells)
 
 
 def load_run(folder: Path) -> Run:
@@ -178,13 +180,13 @@ def load_run(folder: Path) -> Run:
     demonstrations = []
     for path in files:
         cells = _checked(TypeAdapter(dict[str, list[str]]), path, f"{path.parent.name}/{path.name}", "lists of texts by cell key")
-        method, _, rest = path.parent.name.partition("__")
-        dataset, _, seed = rest.rpartition("__seed")
-        demonstrations.append(Demonstrations(method, dataset, seed, cells))
+        demonstrations.append(Demonstrations(*unit_of(path.parent), cells))
     counts: Counter[str] = Counter()
     for path in sorted((folder / "units").glob("*/scored/[0-9]*.json")):
         counts.update(_checked(TypeAdapter(dict[str, float]), path, f"{path.parents[1].name}/{path.name}", "counts by name"))
-    return Run(manifest, results, timings, tuple(demonstrations), dict(counts))
+    public = {name for name, used in manifest.contracts.items() if used.benchmark or manifest.evaluation.get(name) == "public"}
+    cells = read_cells(sorted((folder / "units").glob("*")), public)
+    return Run(manifest, results, timings, tuple(demonstrations), dict(counts), cells)
 
 
 def _read_json(path: Path) -> Any:

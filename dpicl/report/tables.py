@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import replace
 
 import pandas as pd
@@ -13,6 +13,7 @@ from dpicl.methods.gdp_tabicl import GdpTabicl
 from dpicl.methods.published import ACCURACY_TABLES, Erratum, PaperModel, errata, table_v
 from dpicl.report import words
 from dpicl.report.blocks import Cell, Table
+from dpicl.report.cells import anchor
 from dpicl.report.load import StatedGuarantee
 from dpicl.report.paper import Paper
 
@@ -33,10 +34,10 @@ _OWN_COLUMNS = ("majority", "zero-shot")
 _ORDER = {system: place for place, system in enumerate(words.SYSTEMS)}
 
 
-def metric_tables(results: pd.DataFrame, metric: str, paper: Paper) -> list[Table]:
-    """One table per method and data set, in order of appearance."""
+def metric_tables(results: pd.DataFrame, metric: str, paper: Paper, anchors: Container[str] = ()) -> list[Table]:
+    """One table per method and data set, in order of appearance; a number whose answers the page shows links to them."""
     epsilons = tuple(sorted(results["epsilon"].dropna().unique()))
-    return [_table(part, metric, paper, epsilons) for part in parts(results) if part[metric].notna().any()]
+    return [_table(part, metric, paper, epsilons, anchors) for part in parts(results) if part[metric].notna().any()]
 
 
 def parts(results: pd.DataFrame) -> Iterator[pd.DataFrame]:
@@ -80,7 +81,7 @@ def epsilon_heads(epsilons: Iterable[float]) -> tuple[Cell, ...]:
     return tuple(Cell(f"ε = {words.epsilon(epsilon)}") for epsilon in epsilons)
 
 
-def _table(part: pd.DataFrame, metric: str, paper: Paper, epsilons: tuple[float, ...]) -> Table:
+def _table(part: pd.DataFrame, metric: str, paper: Paper, epsilons: tuple[float, ...], anchors: Container[str]) -> Table:
     own = {system: part.loc[part["system"] == system, metric] for system in _OWN_COLUMNS}
     several, bar = has_several_rates(part), own["majority" if len(own["majority"]) else "zero-shot"].mean()
     rows = []
@@ -92,7 +93,9 @@ def _table(part: pd.DataFrame, metric: str, paper: Paper, epsilons: tuple[float,
         for (shots, rate), group in part[part["system"] == system].groupby(["shots", "sampling_rate"], dropna=False):
             cells = (_cell(group, metric, epsilon, quoted, bar if queried else math.nan, several) for epsilon in epsilons)
             beside = (Cell(spread(own[name]) if queried else words.DASH) for name in _OWN_COLUMNS)
-            rows.append((Cell(row_label(system, shots, rate, several)), *cells, *beside))
+            names = (anchor(part["method"].iloc[0], part["dataset"].iloc[0], system, epsilon, shots, rate) for epsilon in epsilons)
+            linked = (replace(cell, link=name if name in anchors else "") for cell, name in zip(cells, names, strict=True))
+            rows.append((Cell(row_label(system, shots, rate, several)), *linked, *beside))
     by_epsilon = part[(part["system"] == "icl") & part["amplified_epsilon"].notna()].groupby("epsilon")["amplified_epsilon"]
     amplified = {} if several else {epsilon: _common(values) for epsilon, values in by_epsilon}
     notes = (f"ε′ {words.number(amplified.get(epsilon))}" if amplified else "" for epsilon in epsilons)
