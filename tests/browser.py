@@ -50,11 +50,11 @@ class Tab:
         self.send("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
         self.send("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
         self.send("Emulation.setScriptExecutionDisabled", value=not scripts)
-        self.send("Page.navigate", url="about:blank")
-        self.seen = []
-        self.send("Page.navigate", url=page.resolve().as_uri() + fragment)
-        while not any(event.get("method") == "Page.loadEventFired" for event in self.seen):
-            self.seen.append(json.loads(self._connection.recv(timeout=60)))
+        for address in ("about:blank", page.resolve().as_uri() + fragment):  # from one fragment to another, nothing would be loaded
+            self.seen = []
+            self.send("Page.navigate", url=address)
+            while not any(event.get("method") == "Page.loadEventFired" for event in self.seen):
+                self.seen.append(json.loads(self._connection.recv(timeout=60)))
 
     @property
     def fetched(self) -> list[str]:

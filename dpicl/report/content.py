@@ -42,7 +42,7 @@ def report_of(run: Run, figures: Figures) -> Report:
         ("guarantees", "Guarantees"): list(_guarantees(run)),
         ("tests", "Paired tests"): list(comparisons(run.results)),
         ("demonstrations", "What was released"): list(_demonstrations(run)),
-        ("answers", "Answers, one by one"): list(answers(run.cells)),
+        ("answers", "Answers"): list(answers(run.cells)),
         ("costs", "Time and energy"): list(_costs(run, figures)),
         ("limits", "What is not protected"): [
             Bullets(tuple(manifest.not_protected)) if manifest.not_protected else Text("The run did not state its limits.")

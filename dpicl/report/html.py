@@ -123,8 +123,8 @@ def _cell(cell: Cell, kind: str = "") -> str:
     mean, sign, deviation = _text(cell.text).partition(" ± ")
     tag = "small" if kind == "aside" else "i"
     small = "".join(f"<small>{_text(text)}</small>" for text in (cell.note, cell.quoted) if text)
-    shown = f"{mean} <{tag}>± {deviation}</{tag}>" if sign else mean
-    return (f'<a href="#{escape(cell.link)}">{shown}</a>' if cell.link else shown) + small
+    shown = f'<a href="#{escape(cell.link)}">{mean}</a>' if cell.link else mean
+    return (f"{shown} <{tag}>± {deviation}</{tag}>" if sign else shown) + small
 
 
 def _class(name: str) -> str:

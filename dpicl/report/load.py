@@ -185,7 +185,9 @@ def load_run(folder: Path) -> Run:
     for path in sorted((folder / "units").glob("*/scored/[0-9]*.json")):
         counts.update(_checked(TypeAdapter(dict[str, float]), path, f"{path.parents[1].name}/{path.name}", "counts by name"))
     public = {name for name, used in manifest.contracts.items() if used.benchmark or manifest.evaluation.get(name) == "public"}
-    cells = read_cells(sorted((folder / "units").glob("*")), public)
+    order = {pair: place for place, pair in enumerate(dict.fromkeys(zip(results["method"], results["dataset"], strict=True)))}
+    units = sorted((folder / "units").glob("*"), key=lambda unit: order.get(unit_of(unit)[:2], len(order)))
+    cells = read_cells(units, public)
     return Run(manifest, results, timings, tuple(demonstrations), dict(counts), cells)
 
 

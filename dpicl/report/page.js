@@ -1,6 +1,5 @@
 // Sorting by a column's head, filtering rows and folds by words, and links that open what they lead to.
 'use strict';
-
 const UNITS = {min: 60, h: 3600};
 
 function number(text) {
@@ -35,18 +34,18 @@ function sortable(table) {
   });
 }
 
+const folded = text => text.toLowerCase().replace(/\s*=\s*/g, '=');
+
 // A field before an element that hides every one of these whose text lacks one of the words.
 function filter(before, label, entries) {
   const line = document.createElement('p'), field = document.createElement('input'), count = document.createElement('output');
   line.className = 'filter';
-  field.type = 'search';
-  field.placeholder = 'Filter';
-  field.ariaLabel = label;
+  Object.assign(field, {type: 'search', placeholder: 'Filter', ariaLabel: label});
   line.append(field, count);
   before.before(line);
   field.addEventListener('input', () => {
-    const words = field.value.toLowerCase().split(/\s+/);
-    for (const one of entries) one.element.hidden = !words.every(word => one.text.toLowerCase().includes(word));
+    const words = folded(field.value).split(/\s+/);
+    for (const one of entries) one.element.hidden = !words.every(word => folded(one.text).includes(word));
     for (const one of entries) if (one.parts) one.element.hidden = one.parts.every(part => part.hidden);
     const all = entries.filter(one => !one.parts);
     count.textContent = field.value ? `${all.filter(one => !one.element.hidden).length} of ${all.length}` : '';
