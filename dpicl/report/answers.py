@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from dpicl.report import words
 from dpicl.report.blocks import Block, Cell, Code, Fold, Heading, Table, Text
-from dpicl.report.cells import Answer, Answered, Cells, anchor
+from dpicl.report.cells import Answer, Answered, Cells
 
 
 def answers(cells: Cells) -> Iterator[Block]:
@@ -18,12 +18,12 @@ def answers(cells: Cells) -> Iterator[Block]:
     yield Text(
         "What the model saw and what it answered, wrong answers first: of public queries and released demonstrations alone, nothing at ε = ∞. "
         f"Shown: up to {most} queries each of {len(cells.shown):,} of {cells.count:,} cells and seeds. "
-        "log p is the logarithm of the probability that the model gives a label; the largest is the answer."
+        "log p is the logarithm of the probability that the model gives a label; without calibration, the largest is the answer."
     )
     by_number: dict[tuple[str, str], dict[str, list[Answered]]] = {}
     for one in cells.shown:
         method, dataset, _ = one.where
-        by_number.setdefault((method, dataset), {}).setdefault(anchor(method, dataset, *one.place), []).append(one)
+        by_number.setdefault((method, dataset), {}).setdefault(one.anchor, []).append(one)
     for (method, dataset), numbers in by_number.items():
         yield Heading(f"{words.method_name(method)}, {dataset}")
         for name, seeds in numbers.items():
@@ -60,7 +60,7 @@ def _prompts_fold(cell: Answered) -> Fold:
     if cell.is_query_alone:
         blocks.append(Text("Prompts of an ensemble hold private rows and are never shown; these are the queries.", "small"))
     if cell.beginning:
-        blocks += [Text("All begin with the same demonstrations:", "small"), Code(cell.beginning.rstrip("\n"))]
+        blocks += [Text("Every prompt begins with these demonstrations:", "small"), Code(cell.beginning.rstrip("\n"))]
     for one in cell.answers:
         blocks += [Text(f"Query {one.query + 1}:", "small"), Code(one.prompt)]
     return Fold(f"{'Queries' if cell.is_query_alone else 'Prompts'}, seed {cell.where[2]}", tuple(blocks))

@@ -61,6 +61,12 @@ class Answered:
         stated = stated_of(self.key)
         return self.key.partition(",")[0], stated["epsilon"], stated.get("shots", math.nan), stated.get("rate", math.nan)
 
+    @property
+    def anchor(self) -> str:
+        """Of the cell, all of its seeds together."""
+        method, dataset, _ = self.where
+        return anchor(method, dataset, *self.place)
+
 
 @dataclass(frozen=True)
 class Cells:
@@ -72,11 +78,11 @@ class Cells:
     @property
     def anchors(self) -> frozenset[str]:
         """What numbers of tables can link to."""
-        return frozenset(anchor(*one.where[:2], *one.place) for one in self.shown)
+        return frozenset(one.anchor for one in self.shown)
 
 
 def anchor(method: str, dataset: str, system: str, epsilon: float, shots: float, rate: float) -> str:
-    """The name of a cell in the page, all of its seeds together."""
+    """The name of a cell in the page; shots and rate may be not a number."""
     return re.sub(r"[^\w.-]", "-", f"cell-{method}-{dataset}-{system}-{epsilon:g}-{shots:g}-{rate:g}".replace("-nan", ""))
 
 

@@ -187,8 +187,7 @@ def load_run(folder: Path) -> Run:
     public = {name for name, used in manifest.contracts.items() if used.benchmark or manifest.evaluation.get(name) == "public"}
     order = {pair: place for place, pair in enumerate(dict.fromkeys(zip(results["method"], results["dataset"], strict=True)))}
     units = sorted((folder / "units").glob("*"), key=lambda unit: order.get(unit_of(unit)[:2], len(order)))
-    cells = read_cells(units, public)
-    return Run(manifest, results, timings, tuple(demonstrations), dict(counts), cells)
+    return Run(manifest, results, timings, tuple(demonstrations), dict(counts), read_cells(units, public))
 
 
 def _read_json(path: Path) -> Any:
