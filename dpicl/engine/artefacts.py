@@ -29,6 +29,8 @@ PUBLIC_TEXTS, WRITING = "public_texts.json", "progress"
 PROMPTS, PREDICTIONS, BASELINES, RESULTS = "prompts.parquet", "predictions.parquet", "baselines.json", "results.json"
 VALUES = "values.parquet"
 """How good the answer to every public query is: a column per cell."""
+LOG_PROBABILITY = "log p: "
+"""Before a label: a column of predictions."""
 
 
 def table_folder(settings: Settings, dataset: str, run: Path) -> Path:

@@ -56,7 +56,7 @@ class Code:
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a table: its text, a note, what is quoted beside it, and how it is marked.
+    """A cell of a table: its text, a note, what is quoted beside it, how it is marked, and the fold that its text opens.
 
     A mark is a class of the style sheet; in a table's head it holds for the whole column, and no mark aligns numbers.
     """
@@ -65,6 +65,7 @@ class Cell:
     note: str = ""
     quoted: str = ""
     mark: str = ""
+    link: str = ""
 
     @staticmethod
     def of_text(*heads: str) -> tuple[Cell, ...]:
@@ -92,21 +93,26 @@ class Figure:
 
 @dataclass(frozen=True)
 class Fold:
-    """Blocks that are opened by their title; Markdown shows them below a heading of this level, of level 0 without one."""
+    """Blocks that are opened by their title, beside which a note stands, or by a link to the anchor.
+    Markdown shows them below a heading of this level, of level 0 without one.
+    """
 
     title: str
     blocks: tuple[Block, ...]
     level: int = 0
     is_open: bool = False
+    note: str = ""
+    anchor: str = ""
 
 
 @dataclass(frozen=True)
 class Section:
-    """A heading that the contents list, and what stands below it."""
+    """A heading that the contents list, and what stands below it; Markdown leaves out what is for the page only."""
 
     name: str
     title: str
     blocks: tuple[Block, ...]
+    is_page_only: bool = False
 
 
 @dataclass(frozen=True)

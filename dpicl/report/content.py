@@ -9,7 +9,9 @@ from typing import Any
 import pandas as pd
 
 from dpicl.report import sentences, words
+from dpicl.report.answers import answers
 from dpicl.report.blocks import Banner, Block, Bullets, Cell, Code, Figure, Fold, Heading, Pairs, Report, Section, Table, Text
+from dpicl.report.cells import is_released
 from dpicl.report.decision import decision, gain_table, in_odds, promised
 from dpicl.report.figures import Figures
 from dpicl.report.gains import CELL, gains_of
@@ -44,6 +46,7 @@ def report_of(run: Run, figures: Figures) -> Report:
         ("guarantees", "Guarantees"): list(_guarantees(run)),
         ("gains", "Gains of every cell"): [gain_table(run.results, gains)] if len(gains) else [],
         ("demonstrations", "What was released"): list(_demonstrations(run)),
+        ("answers", "Answers"): list(answers(run.cells)),
         ("costs", "Time and energy"): list(_costs(run, figures)),
         ("limits", "What is not protected"): [
             Bullets(tuple(manifest.not_protected)) if manifest.not_protected else Text("The run did not state its limits.")
@@ -51,7 +54,9 @@ def report_of(run: Run, figures: Figures) -> Report:
         ("budget", "Budget"): [Text(sentence) for sentence in manifest.budget or [no_budget]],
         ("reproduce", "Reproduce"): list(_reproduce(run)),
     }
-    shown = tuple(Section(name, title, tuple(blocks)) for (name, title), blocks in sections.items() if blocks)
+    shown = tuple(
+        Section(name, title, tuple(blocks), is_page_only=name == "answers") for (name, title), blocks in sections.items() if blocks
+    )
     return Report(manifest.title, about, tuple(_opening(run, gains, figures)), shown)
 
 
@@ -96,7 +101,7 @@ def _accuracy(run: Run, gains: pd.DataFrame) -> Iterator[Block]:
     paper = _paper(run.manifest)
     named = zip(gains[["method", "dataset", *CELL]].itertuples(index=False, name=None), gains["gain"], strict=True)
     better = {cell_name(*name) for name, gain in named if gain.sign > 0}
-    metrics = {metric: metric_tables(results, metric, paper, better) for metric in METRICS}
+    metrics = {metric: metric_tables(results, metric, paper, better, run.cells.anchors) for metric in METRICS}
     notes = ["Mean ± sample standard deviation over seeds.", sentences.bold_is(results)]
     if any(cell.quoted for tables in metrics.values() for table in tables for row in table.rows for cell in row):
         baselines = "; its baselines stand beside both of ours" if "lr-naive" in set(results["system"]) else ""
@@ -161,7 +166,7 @@ def examples(units: tuple[Demonstrations, ...]) -> list[dict[str, Any]]:
     """
     shown: dict[tuple[str, str], dict[str, Any]] = {}
     for unit in units:
-        cells = [(cell_label(key), texts[:EXAMPLE_TEXTS]) for key, texts in unit.cells.items() if _is_private(key) and texts]
+        cells = [(cell_label(key), texts[:EXAMPLE_TEXTS]) for key, texts in unit.cells.items() if is_released(key) and texts]
         if cells and (unit.method, unit.dataset) not in shown:
             entry = {"method": unit.method, "dataset": unit.dataset, "seed": unit.seed, "cells": cells[:EXAMPLE_CELLS]}
             shown[unit.method, unit.dataset] = entry
@@ -173,15 +178,6 @@ def cell_label(key: str) -> str:
     names = {"epsilon": "ε", "shots": "k"}
     parts = [part.partition("=") for part in key.split(",")]
     return ", ".join(f"{names.get(name, name)} = {value.removesuffix('.0')}" for name, sign, value in parts if sign) or key
-
-
-def _is_private(key: str) -> bool:
-    """Only a cell that states a finite epsilon."""
-    stated = dict(part.partition("=")[::2] for part in key.split(","))
-    try:
-        return math.isfinite(float(stated["epsilon"]))
-    except (KeyError, ValueError):
-        return False
 
 
 def _costs(run: Run, figures: Figures) -> Iterator[Block]:

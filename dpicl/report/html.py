@@ -1,7 +1,9 @@
-"""A report as one page of HTML that fetches nothing and runs nothing."""
+"""A report as one page of HTML that fetches nothing and runs one script of ours, which sorts and filters; all is readable without it."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Iterable
 from html import escape
 from importlib import resources
@@ -13,7 +15,7 @@ _PAGE = """<!doctype html>
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'">
 <title>{title} · dpicl report</title>
 <style>
 {style}</style>
@@ -36,6 +38,7 @@ _PAGE = """<!doctype html>
 {sections}
 </main>
 </div>
+<script>{script}</script>
 </body>
 </html>
 """
@@ -43,10 +46,13 @@ _PAGE = """<!doctype html>
 
 def to_html(report: Report) -> str:
     """The whole report."""
+    script = resources.files("dpicl.report").joinpath("page.js").read_text("utf-8")
     return _PAGE.format(
         title=_text(report.title),
         about=_text(report.about),
         style=style_sheet(),
+        script=script,
+        digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         contents="\n".join(f'<li><a href="#{one.name}">{_text(one.title)}</a></li>' for one in report.sections),
         opening=_blocks(report.opening),
         sections="\n".join(
@@ -89,8 +95,10 @@ def _block(block: Block) -> str:
         case Figure(label, svg, caption):
             below = f"<figcaption>{_text(caption)}</figcaption>" if caption else ""
             return f"<h3>{_text(label)}</h3>\n<figure>{_scrolled(f'Figure, {label}', svg)}{below}</figure>"
-        case Fold(title, blocks, _, is_open):
-            return f"<details{' open' * is_open}><summary>{_text(title)}</summary>\n{_blocks(blocks)}\n</details>"
+        case Fold(title, blocks, _, is_open, note, anchor):
+            beside = f" <small>{_text(note)}</small>" if note else ""
+            inner = f'<div id="{escape(anchor)}">{_blocks(blocks)}</div>' if anchor else _blocks(blocks)  # a link to what is in it opens it
+            return f"<details{' open' * is_open}><summary>{_text(title)}{beside}</summary>\n{inner}\n</details>"
 
 
 def _scrolled(label: str, inner: str) -> str:
@@ -115,7 +123,8 @@ def _cell(cell: Cell, kind: str = "") -> str:
     mean, sign, deviation = _text(cell.text).partition(" ± ")
     tag = "small" if kind == "aside" else "i"
     small = "".join(f"<small>{_text(text)}</small>" for text in (cell.note, cell.quoted) if text)
-    return (f"{mean} <{tag}>± {deviation}</{tag}>" if sign else mean) + small
+    shown = f'<a href="#{escape(cell.link)}">{mean}</a>' if cell.link else mean
+    return (f"{shown} <{tag}>± {deviation}</{tag}>" if sign else shown) + small
 
 
 def _class(name: str) -> str:

@@ -17,6 +17,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, Valida
 
 from dpicl.errors import DataError, RunError
 from dpicl.evaluation import results_frame_columns
+from dpicl.report.cells import Cells, read_cells, stated_of, unit_of
 from dpicl.yaml_file import validate
 
 RESULT_NUMBERS = ("seed", "epsilon", "shots", "sampling_rate", "amplified_epsilon", "query_count", "accuracy", "balanced_accuracy", "auc")
@@ -161,6 +162,7 @@ class Run:
     """How good single answers are: columns `method`, `dataset`, `seed`, those of a cell, `query` and `value`; no rows where nobody may know."""
     answers: Mapping[str, float] = field(default_factory=dict)
     """How a served model's answers came about, and what they took; empty for other models."""
+    cells: Cells = field(default_factory=Cells)
 
 
 def load_run(folder: Path) -> Run:
@@ -181,28 +183,17 @@ def load_run(folder: Path) -> Run:
     demonstrations = []
     for path in files:
         cells = _checked(TypeAdapter(dict[str, list[str]]), path, f"{path.parent.name}/{path.name}", "lists of texts by cell key")
-        demonstrations.append(Demonstrations(*_unit(path.parent.name), cells))
+        demonstrations.append(Demonstrations(*unit_of(path.parent), cells))
     counts: Counter[str] = Counter()
     for path in sorted((folder / "units").glob("*/scored/[0-9]*.json")):
         counts.update(_checked(TypeAdapter(dict[str, float]), path, f"{path.parents[1].name}/{path.name}", "counts by name"))
     values = [_read_values(path) for path in sorted((folder / "units").glob("*/values.parquet"))]
     empty = pd.DataFrame(columns=["method", "dataset", "seed", "system", "epsilon", "shots", "sampling_rate", "query", "value"])
-    return Run(manifest, results, timings, tuple(demonstrations), pd.concat(values) if values else empty, dict(counts))
-
-
-def _unit(folder: str) -> tuple[str, str, str]:
-    """Method, data set and seed of a unit's folder."""
-    method, _, rest = folder.partition("__")
-    dataset, _, seed = rest.rpartition("__seed")
-    return method, dataset, seed
-
-
-_STATED = (("epsilon", "epsilon"), ("shots", "shots"), ("sampling_rate", "rate"))
-"""A cell's columns, and how its key names them."""
-
-
-def _stated(text: str | None) -> float:
-    return math.nan if text is None else math.inf if text == "inf" else float(Fraction(text))
+    public = {name for name, used in manifest.contracts.items() if used.benchmark or manifest.evaluation.get(name) == "public"}
+    order = {pair: place for place, pair in enumerate(dict.fromkeys(zip(results["method"], results["dataset"], strict=True)))}
+    units = sorted((folder / "units").glob("*"), key=lambda unit: order.get(unit_of(unit)[:2], len(order)))
+    judged = pd.concat(values) if values else empty
+    return Run(manifest, results, timings, tuple(demonstrations), judged, dict(counts), read_cells(units, public))
 
 
 def _read_values(path: Path) -> pd.DataFrame:
@@ -210,12 +201,14 @@ def _read_values(path: Path) -> pd.DataFrame:
         columns = pd.read_parquet(path)
     except (OSError, ValueError) as error:
         raise RunError(f"{path.parent.name}/{path.name}: cannot be read as Parquet ({type(error).__name__})") from None
-    method, dataset, seed = _unit(path.parent.name)
+    method, dataset, seed = unit_of(path.parent)
     frames = []
     for key in columns:
-        system, *stated = str(key).split(",")
-        named = dict(part.partition("=")[::2] for part in stated)
-        numbers = {name: _stated(named.get(short)) for name, short in _STATED}
+        stated = stated_of(str(key))
+        numbers = {
+            name: stated.get(short, math.nan) for name, short in (("epsilon", "epsilon"), ("shots", "shots"), ("sampling_rate", "rate"))
+        }
+        system = str(key).partition(",")[0]
         frames.append(columns[[key]].set_axis(["value"], axis=1).assign(query=range(len(columns)), system=system, **numbers))
     return pd.concat(frames).assign(method=method, dataset=dataset, seed=float(seed))
 

@@ -14,7 +14,8 @@ def to_markdown(report: Report) -> str:
     """The whole report; a section of figures alone is left out."""
     parts = [f"# {escaped(report.title)}", escaped(report.about), *map(_block, report.opening)]
     for section in report.sections:
-        if blocks := [text for text in map(_block, section.blocks) if text]:
+        blocks = [] if section.is_page_only else [text for text in map(_block, section.blocks) if text]
+        if blocks:
             parts += [f"## {escaped(section.title)}", *blocks]
     return "\n\n".join(filter(None, parts)) + "\n"
 

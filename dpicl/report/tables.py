@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import pandas as pd
 
@@ -13,6 +14,7 @@ from dpicl.methods.gdp_tabicl import GdpTabicl
 from dpicl.methods.published import ACCURACY_TABLES, Erratum, PaperModel, errata, table_v
 from dpicl.report import words
 from dpicl.report.blocks import Cell, Table
+from dpicl.report.cells import anchor
 from dpicl.report.load import StatedGuarantee
 from dpicl.report.paper import Paper
 
@@ -33,10 +35,12 @@ _OWN_COLUMNS = ("majority", "zero-shot")
 _ORDER = {system: place for place, system in enumerate(words.SYSTEMS)}
 
 
-def metric_tables(results: pd.DataFrame, metric: str, paper: Paper, better: set[tuple[object, ...]]) -> list[Table]:
-    """One table per method and data set, in order of appearance; `better` names the cells that stand out, by `cell_name`."""
+def metric_tables(results: pd.DataFrame, metric: str, paper: Paper, better: Container[Any], anchors: Container[str] = ()) -> list[Table]:
+    """One table per method and data set, in order of appearance; `better` names the cells that stand out, by `cell_name`, and a number whose answers the
+    page shows links to them.
+    """
     epsilons = tuple(sorted(results["epsilon"].dropna().unique()))
-    return [_table(part, metric, paper, epsilons, better) for part in parts(results) if part[metric].notna().any()]
+    return [_table(part, metric, paper, epsilons, better, anchors) for part in parts(results) if part[metric].notna().any()]
 
 
 def cell_name(*parts: object) -> tuple[object, ...]:
@@ -96,7 +100,9 @@ def epsilon_heads(epsilons: Iterable[float]) -> tuple[Cell, ...]:
     return tuple(Cell(f"ε = {words.epsilon(epsilon)}") for epsilon in epsilons)
 
 
-def _table(part: pd.DataFrame, metric: str, paper: Paper, epsilons: tuple[float, ...], better: set[tuple[object, ...]]) -> Table:
+def _table(
+    part: pd.DataFrame, metric: str, paper: Paper, epsilons: tuple[float, ...], better: Container[Any], anchors: Container[str]
+) -> Table:
     own = {system: part.loc[part["system"] == system, metric] for system in _OWN_COLUMNS}
     several, is_main = has_several_rates(part), main_metrics(part).iloc[0] == metric
     rows = []
@@ -109,7 +115,9 @@ def _table(part: pd.DataFrame, metric: str, paper: Paper, epsilons: tuple[float,
             name = cell_name(*part[["method", "dataset"]].iloc[0], system, shots, rate)
             cells = (_cell(group, metric, one, quoted, is_main and (*name, one) in better, several) for one in epsilons)
             beside = (Cell(spread(own[name]) if queried else words.DASH) for name in _OWN_COLUMNS)
-            rows.append((Cell(row_label(system, shots, rate, several)), *cells, *beside))
+            names = (anchor(part["method"].iloc[0], part["dataset"].iloc[0], system, epsilon, shots, rate) for epsilon in epsilons)
+            linked = (replace(cell, link=name if name in anchors else "") for cell, name in zip(cells, names, strict=True))
+            rows.append((Cell(row_label(system, shots, rate, several)), *linked, *beside))
     by_epsilon = part[(part["system"] == "icl") & part["amplified_epsilon"].notna()].groupby("epsilon")["amplified_epsilon"]
     amplified = {} if several else {epsilon: _common(values) for epsilon, values in by_epsilon}
     notes = (f"ε′ {words.number(amplified.get(epsilon))}" if amplified else "" for epsilon in epsilons)

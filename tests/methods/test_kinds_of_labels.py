@@ -84,8 +84,11 @@ def _truth(place: Place, kind: str) -> list[Any]:
 def _measured(predictions: Path, truth: list[Any], kind: str, results: pd.DataFrame) -> None:
     """What the results say of in-context answers, from the answers themselves."""
     answered = pd.read_parquet(predictions)
-    codes, said = answered.loc[answered["cell"].str.startswith("icl,"), "answer"], results[results["system"] == "icl"].iloc[0]
-    texts = [kind_contract(kind).target.answers[code] for code in codes]
+    shown, said = answered[answered["cell"].str.startswith("icl,")], results[results["system"] == "icl"].iloc[0]
+    texts, labels = list(shown["answer"]), kind_contract(kind).target.answers
+    assert (shown["truth"] == shown["answer"]).mean() == pytest.approx(said["accuracy"])
+    assert list(shown[[f"log p: {label}" for label in labels]].idxmax(axis=1).str.removeprefix("log p: ")) == texts
+    codes = [labels.index(text) for text in texts]
     if kind == "classes":
         assert said["accuracy"] == pytest.approx(sum(one == other for one, other in zip(texts, truth, strict=True)) / len(truth))
         assert 0 <= said["auc"] <= 1 and pd.isna(said["absolute_error"])

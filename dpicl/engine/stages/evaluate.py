@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
@@ -13,6 +13,7 @@ import pyarrow as pa
 from dpicl.engine.accounts import open_account
 from dpicl.engine.artefacts import (
     BASELINES,
+    LOG_PROBABILITY,
     PREDICTIONS,
     RESULTS,
     VALUES,
@@ -34,6 +35,7 @@ from dpicl.methods import held_out_evaluation, tabular
 from dpicl.methods.common import results
 from dpicl.methods.text_method import TextMethod
 from dpicl.pipeline import Cell
+from dpicl.types import QueryTable
 
 _MEASURED = {one.name for one in fields(Metrics)}
 EVALUATION = Cell("evaluation")
@@ -65,16 +67,8 @@ def _exact_metrics(folder: UnitFolder) -> list[dict[str, Any]]:
     scores = read_scores(folder)
     if isinstance(method, TextMethod):
         scores |= method.final_answers(read_texts(folder)[0], folder.texts)
-    answers = {cell: method.answers.answers_of(one, contract) for cell, one in scores.items()}
-    columns: dict[str, Any] = {  # a row per cell and query with the answer; where there are two labels also their log-probabilities
-        "cell": pa.array([cell.key for cell, one in answers.items() for _ in one]).dictionary_encode(),
-        "query": np.concatenate([np.arange(len(one)) for one in answers.values()]),
-    }
-    pairs = [one[: len(answers[cell])] for cell, one in scores.items() if one.shape[1:] == (2,)]
-    if len(pairs) == len(scores):
-        columns |= {"no": np.concatenate(pairs)[:, 0], "yes": np.concatenate(pairs)[:, 1]}
-    write_table(folder.path / PREDICTIONS, pa.table({**columns, "answer": pa.array(np.concatenate(list(answers.values())))}))
     queries = read_queries(folder)
+    write_table(folder.path / PREDICTIONS, _predictions(folder, scores, queries))
     judged = {cell.key: one for cell, one in method.answers.values_of(scores, queries, contract).items()}
     write_table(folder.path / VALUES, pa.table(judged))
     fitted = read_json(folder.path / BASELINES) if method.fits_baselines(contract, unit) else []
@@ -83,6 +77,27 @@ def _exact_metrics(folder: UnitFolder) -> list[dict[str, Any]]:
         for row in fitted
     }
     return _rows(folder, {**method.answers.metrics_of(scores, queries, contract), **baselines})
+
+
+def _predictions(folder: UnitFolder, scores: Mapping[Cell, np.ndarray], queries: QueryTable) -> pa.Table:
+    """A row per cell and query: the truth and the answer in words, and of each label its log-probability, where labels were scored."""
+    method, contract = folder.method, folder.declared
+    labels = [one.strip() for one in method.answers.continuations_of(contract)]
+    truth = _in_words(method.answers.truth_of(queries, contract), labels)
+    answers = {cell: _in_words(method.answers.answers_of(one, contract), labels) for cell, one in scores.items()}
+    missing = np.full((len(truth), len(labels)), np.nan)
+    of_labels = np.concatenate([one[: len(truth)] if one.ndim == 2 else missing for one in scores.values()])
+    columns: dict[str, Any] = {
+        "cell": pa.array([cell.key for cell in scores for _ in truth]).dictionary_encode(),
+        "query": np.tile(np.arange(len(truth)), len(scores)),
+        "truth": pa.array(truth * len(scores)).dictionary_encode(),
+        "answer": pa.array([text for texts in answers.values() for text in texts]).dictionary_encode(),
+    }
+    return pa.table({**columns, **{f"{LOG_PROBABILITY}{label}": of_labels[:, place] for place, label in enumerate(labels)}})
+
+
+def _in_words(answers: np.ndarray, labels: Sequence[str]) -> list[str]:
+    return [labels[code] for code in answers] if labels else [str(text) for text in answers]
 
 
 def _charged_metrics(folder: UnitFolder) -> list[dict[str, Any]]:
