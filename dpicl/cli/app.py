@@ -145,6 +145,7 @@ def audit(
     name: Annotated[
         str | None,
         typer.Argument(
+            metavar="AUDIT",
             help="A mechanism's audit; or end-to-end, from neighbouring files to all public bytes; or membership, attacks on releases.",
         ),
     ] = None,

@@ -26,18 +26,16 @@ Method = Annotated[
 ]
 Trust = Annotated[str, typer.Option(help="Who sees true rows: central, a curator; local, the client alone.")]
 Epsilon = Annotated[str, typer.Option(help="Privacy parameter of the release, in nats.")]
-MethodOptions = Annotated[
-    list[str] | None, typer.Option("--option", metavar="NAME=VALUE", help="An option of the method; may be given several times.")
-]
+MethodOptions = Annotated[list[str] | None, typer.Option("--option", help="An option of the method, NAME=VALUE; may be repeated.")]
 Anyway = Annotated[
-    bool, typer.Option("--anyway", help="Make the release even where it would be little but noise at the stated population.")
+    bool, typer.Option("--anyway", help="Make the release even where it would be little but noise at the contract's population.")
 ]
 Period = Annotated[
     str | None,
     typer.Option(help="Make a new release for this period, such as 2026-12 or once. Default: the contract's current period."),
 ]
 DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Check what is checked before a row is read, print what would be charged, and stop.")
+    bool, typer.Option("--dry-run", help="Make all checks that come before a row is read, print what would be charged, and stop.")
 ]
 PricesAsJson = Annotated[bool, typer.Option("--json", help="With --dry-run: print JSON in place of a table.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON in place of a table.")]

@@ -88,20 +88,33 @@ def run(
     say(f"report: {folder / 'report.html'}")
 
 
+_LISTED = ("group", "takes", "needs")
+"""Keys of a pipeline that are no part of its runs."""
+
+
 def list_pipelines(as_json: AsJson = False) -> None:
-    """List the pipelines and models of pipelines.yaml."""
+    """List pipelines and models, with the time and what they need."""
     from dpicl.contract.base import TODAY
     from dpicl.engine.pipelines import load_pipelines
 
     pipelines = load_pipelines(Settings.from_environment().pipelines)
+    listed = {name: {one: getattr(pipeline, one) for one in _LISTED} for name, pipeline in pipelines.pipelines.items()}
     if as_json:
-        shown = [{"name": name, **pipeline.model_dump(mode="json", context=TODAY)} for name, pipeline in pipelines.pipelines.items()]
+        shown = [
+            {"name": name, **pipeline.model_dump(mode="json", context=TODAY), **listed[name]}
+            for name, pipeline in pipelines.pipelines.items()
+        ]
         say_json({"pipelines": shown, "models": list(pipelines.models)})
         return
-    table = new_table("pipeline", "what it runs", "data sets", "units", "schedule")
-    for name, pipeline in pipelines.pipelines.items():
-        units = len(pipeline.datasets) * len(pipeline.methods) * len(pipeline.seeds)
-        sets = ", ".join(pipeline.datasets) if len(pipeline.datasets) < 4 else f"{len(pipeline.datasets)} data sets"
-        table.add_row(name, pipeline.title, sets, str(units), pipeline.schedule.cron if pipeline.schedule else "")
+    table = new_table("pipeline", "what it runs", "takes", "needs")
+    table.columns[0].no_wrap = True
+    groups = dict.fromkeys(("try", "protect", "reproduce", *(about["group"] for about in listed.values())))
+    for group in (group for group in groups if any(about["group"] == group for about in listed.values())):
+        table.add_row(f"to {group}" if group else "others", style="bold")
+        for name, about in listed.items():
+            if about["group"] == group:
+                table.add_row(f"  {name}", pipelines.pipelines[name].title, about["takes"], about["needs"])
     console.print(table)
     say(f"models: {', '.join(pipelines.models)}, a folder, a hub id org/name[@revision], or a server's URL#MODEL")
+    say(*(f"scheduled: {name}, {one.schedule.cron} {one.schedule.timezone}" for name, one in pipelines.pipelines.items() if one.schedule))
+    note("`dpicl data fetch NAME` downloads a table, texts are put below DPICL_DATA; `dpicl data list` shows what is here")
