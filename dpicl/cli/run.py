@@ -13,15 +13,29 @@ from dpicl.cli.terminal import console, new_table, note, say, say_json, split_va
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
 
+_Pipeline = Annotated[
+    str | None,
+    typer.Argument(
+        help="Name of a pipeline; `dpicl list` shows them. With --resume it is left out: a run has its own.",
+        autocompletion=names.pipelines,
+    ),
+]
+_Model = Annotated[
+    str | None,
+    typer.Option(
+        help="A name in pipelines.yaml, a folder, a hub id org/name[@revision], or a server's URL#MODEL.", autocompletion=names.models
+    ),
+]
+_Generator = Annotated[
+    str | None,
+    typer.Option(
+        help="The local model that reads private texts and generates demonstrations. Default: --model.", autocompletion=names.models
+    ),
+]
+
 
 def run(
-    pipeline: Annotated[
-        str | None,
-        typer.Argument(
-            help="Name of a pipeline; `dpicl list` shows them. With --resume it is left out: a run has its own.",
-            autocompletion=names.pipelines,
-        ),
-    ] = None,
+    pipeline: _Pipeline = None,
     datasets: Annotated[
         str | None, typer.Option(help=f"Data sets, by the names of their contracts, {MANY}.", autocompletion=names.many_contracts)
     ] = None,
@@ -31,18 +45,8 @@ def run(
     seeds: Annotated[str | None, typer.Option(help=f"Seeds, {MANY}.")] = None,
     sampling_rates: Annotated[str | None, typer.Option(metavar="RATES", help=f"Subsampling rates in (0, 1], {MANY}.")] = None,
     queries: Annotated[int | None, typer.Option(min=1, help="Maximum number of held-out rows of a table to query the model with.")] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            help="A name in pipelines.yaml, a folder, a hub id org/name[@revision], or a server's URL#MODEL.", autocompletion=names.models
-        ),
-    ] = None,
-    generator: Annotated[
-        str | None,
-        typer.Option(
-            help="The local model that reads private texts and generates demonstrations. Default: --model.", autocompletion=names.models
-        ),
-    ] = None,
+    model: _Model = None,
+    generator: _Generator = None,
     run_id: Annotated[str | None, typer.Option(metavar="RUN", help="Name of the new run. Default: the pipeline's and the time.")] = None,
     resume: Annotated[
         str | None, typer.Option(metavar="RUN", help="Resume this run: only what is missing is done.", autocompletion=names.runs)
