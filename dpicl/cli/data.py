@@ -41,7 +41,7 @@ def new_contract(
     ] = None,
     name: Annotated[str | None, typer.Option(help="Name of the contract. Default: the file's name.")] = None,
 ) -> None:
-    """Write a first contract for a table, from a schema or from answers. Else it is made from the rows, as a draft that releases nothing."""
+    """Write a first contract for a table. It is made from a schema or from answers; else from the rows, as a draft that releases nothing."""
     from dpicl.cli.contract_new import NewContract, write_contract
 
     wanted = NewContract(file, name, label, tuple(split_values(positive or "")), epsilon, population, schema, ask)
@@ -100,7 +100,7 @@ def publish(
     contract: Annotated[str, typer.Argument(help="Name of a contract that says `benchmark: true`.", autocompletion=names.contracts)],
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Declare a table or set of texts public: no budget, exact metrics."""
+    """Declare a table or set of texts public. It has no budget then, and exact metrics."""
     from dpicl.engine.benchmarks import declare, read_content
 
     settings = Settings.from_environment()

@@ -21,7 +21,7 @@ def _declared(part: str) -> dict[str, Any]:
 
 def _accounts() -> list[str]:
     """Of a ledger in a file; one on a server is not asked."""
-    with closing(sqlite3.connect(f"{(Settings.from_environment().home / LEDGER).as_uri()}?mode=ro", uri=True)) as ledger:
+    with closing(sqlite3.connect(f"{(Settings.from_environment().home / LEDGER).as_uri()}?mode=ro&immutable=1", uri=True)) as ledger:
         return [name for (name,) in ledger.execute("SELECT name FROM accounts")]
 
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from dpicl.methods import METHODS
-from tests.harness import SMALL_OPTIONS, Place, install, shop, shop_rows
+from tests.harness import SMALL_OPTIONS, Place, install, last_written, shop, shop_rows
 
 
 def completed(place: Place, line: str, **extra: str) -> list[str]:
@@ -26,7 +26,9 @@ def test_names_are_completed(place: Place) -> None:
     assert completed(place, "dpicl run few-shot-d") == ["few-shot-demo"]
     assert completed(place, "dpicl run demo --model ll") == ["llama-2-13b", "llama-2-7b"]
     assert {*completed(place, "dpicl run demo --methods ")} == {*METHODS}
+    before = last_written(place.home)
     assert completed(place, "dpicl budget br") == ["breast_cancer", "breast_cancer-clients"]
+    assert last_written(place.home) == before
     assert completed(place, "dpicl report f") == completed(place, "dpicl run --resume f") == ["first"]
 
 
