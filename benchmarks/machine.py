@@ -116,7 +116,7 @@ def a_library_call() -> int:
 def a_model_that_is_not_there() -> int:
     """Hole 10: budget is spent before the model that answers is opened."""
     with _installation(Declaration("texts")):
-        command_line("ask", "who?", "--account", "shop", "--model", "nobody/nothing", "--shots", "1", "--count", "1", "--epsilon", "1")
+        command_line("ask", "who?", "--contract", "shop", "--model", "nobody/nothing", "--shots", "1", "--count", "1", "--epsilon", "1")
         with open_ledger(Settings.from_environment()) as ledger:
             return int(any(ledger.entries(account.name) for account in ledger.accounts()))
 

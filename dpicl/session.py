@@ -18,7 +18,6 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpicl.contract import TextContract
 from dpicl.engine.given import Schema, given_rows, schema_contract, with_account
 from dpicl.engine.one_release import plan_of, release_once
 from dpicl.engine.plan import check_plan
@@ -30,7 +29,7 @@ from dpicl.engine.state_home import check_one_home
 from dpicl.errors import ParameterError
 from dpicl.methods import METHODS
 from dpicl.release import Release
-from dpicl.release.texts import release_of
+from dpicl.release.texts import quote_of, release_of
 
 if TYPE_CHECKING:
     from dpicl.planning.outlook import TablePlan
@@ -136,14 +135,11 @@ class Session:
         """
         settings = self._with_rows(rows, schema, method, trust, account=account, budget=budget, population=population)
         how: dict[str, Any] = {"epsilon": repr(float(epsilon)), "shots": shots, "period": period, "trust": trust, "options": options}
-        if settings.given is None and isinstance(settings.declared(rows), TextContract):
-            release_of(rows, method, settings, generator=generator, anyway=anyway, **how)
-            return ()
+        if settings.given is None:
+            return quote_of(rows, method, settings, generator=generator, anyway=anyway, **how)
         with one_ledger(settings):
-            name = rows if settings.given is None else settings.given.contract.name
-            plan = plan_of(name, method, settings, anyway=anyway, **how)
-            if settings.given is not None:
-                settings = with_account(plan, settings)
+            plan = plan_of(settings.given.contract.name, method, settings, anyway=anyway, **how)
+            settings = with_account(plan, settings)
             check_plan(plan, settings)
             return quote_plan(plan, settings)
 

@@ -24,7 +24,7 @@ def serve(
         str | None, typer.Option(help="A notification block of the server, as type/name, for low budgets, failed checks and stuck runs.")
     ] = None,
 ) -> None:
-    """Serve the pipelines that name no work pool to a Prefect server, as deployments with their schedules."""
+    """Run scheduled pipelines by a Prefect server. Those that name a work pool are left to `dpicl deploy`."""
     from flows.environment import prepare_environment
 
     prepare_environment()
@@ -41,7 +41,7 @@ def deploy(
     notify: Annotated[str | None, typer.Option(help="As in `dpicl serve`.")] = None,
     out: Annotated[Path, typer.Option(help="The file to write.")] = Path("prefect.yaml"),
 ) -> None:
-    """Prepare a Prefect server and write prefect.yaml, from which `prefect deploy --all` deploys to work pools.
+    """Prepare a Prefect server and write prefect.yaml. From it, `prefect deploy --all` deploys to work pools.
 
     Their workers need the same clone or image, and the same DPICL_HOME.
     """
@@ -61,7 +61,7 @@ def metrics(
     port: Annotated[int | None, typer.Option(min=1, max=65535, help="Serve the metrics at this port until interrupted.")] = None,
     host: Annotated[str, typer.Option(help="Address to serve at; any but the local one lets others read the metrics.")] = "127.0.0.1",
 ) -> None:
-    """Print metrics of runs and budgets in the text format of Prometheus, or serve them at /metrics."""
+    """Print or serve metrics of runs and budgets. They are in the text format of Prometheus, and served at /metrics."""
     from dpicl.engine.state_home import check_one_home
     from flows.metrics import print_metrics, serve_metrics
 

@@ -74,7 +74,7 @@ def _parameter(parameter: Any, hints: Mapping[str, Any]) -> list[str]:
     wanted = hints[parameter.name]
     kind = next(kinds[one] for one in (*typing.get_args(wanted), wanted) if one in kinds)
     limits = [f"from {parameter.min}" if parameter.min is not None else "", f"to {parameter.max}" if parameter.max is not None else ""]
-    written = parameter.opts[-1] if parameter.opts[-1].startswith("-") else parameter.name.upper()
+    written = parameter.opts[-1] if parameter.opts[-1].startswith("-") else parameter.metavar
     default = "required" if parameter.required else "" if parameter.default is None or kind == "" else _code(parameter.default)
     return [_code(written), " ".join([kind, *filter(None, limits)]), default, parameter.help or ""]
 
@@ -82,7 +82,11 @@ def _parameter(parameter: Any, hints: Mapping[str, Any]) -> list[str]:
 def cli_page() -> str:
     """Every command with its arguments and options."""
     page = "# Commands" + _WRITTEN.format(source="dpicl/cli and flows/commands.py")
-    page += "An error is one sentence on standard error, with exit code 2. `dpicl COMMAND --help` shows the content of this page.\n\n"
+    page += (
+        "An error is one sentence on standard error, with exit code 2. `dpicl COMMAND --help` shows the content of this page. Every command "
+        "takes `--quiet` (`-q`), which prints the result or the error and nothing else. An option is plural where it takes several values; "
+        "`--epsilon` for `--epsilons` and the like mean the same.\n\n"
+    )
     for name, command in _commands(typer.main.get_command(app), "dpicl"):
         page += f"## {name}\n\n{_prose(command.help)}\n\n"
         if hasattr(command, "commands"):

@@ -2,41 +2,46 @@
 
 from __future__ import annotations
 
-import gc
 import sys
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 from dpicl import __version__
+from dpicl.cli import names
 from dpicl.cli.contributed import contribute, others
 from dpicl.cli.data import contract_app, data_app, ledger_app, verify
+from dpicl.cli.options import MANY, SAME, AsJson, Contract
+from dpicl.cli.releases import ask, protect, synth
 from dpicl.cli.run import list_pipelines, run
-from dpicl.cli.terminal import (
-    ANYWAY,
-    EPSILON,
-    INTERRUPTED,
-    JSON,
-    MANY,
-    METHOD,
-    OPTION,
-    PERIOD,
-    TRUST,
-    check_state,
-    say,
-)
+from dpicl.cli.terminal import INTERRUPTED, QUIET, check_state, say
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
 
+
+class _Commands(TyperGroup):
+    """All commands; --quiet may stand before or after a command's name."""
+
+    def __init__(self, **how: Any) -> None:
+        super().__init__(**how)
+        (quiet,) = (option for option in self.params if option.name == "quiet")
+        below = list(self.commands.values())
+        for command in below:
+            below += getattr(command, "commands", {}).values()
+            for parameter in command.params:
+                parameter.metavar = parameter.metavar or str(parameter.name).upper()
+            command.params.append(quiet)
+
+
 app = typer.Typer(
-    help="In-context learning on private tables and texts, with a differential-privacy guarantee.",
+    cls=_Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "token_normalize_func": lambda name: SAME.get(name, name)},
 )
 app.add_typer(contract_app, name="contract")
 app.add_typer(data_app, name="data")
@@ -49,9 +54,19 @@ def _print_version(asked: bool) -> None:
         raise typer.Exit
 
 
+def _be_quiet(context: typer.Context, asked: bool) -> None:
+    if asked:
+        QUIET.set()
+    elif context.parent is None:
+        QUIET.clear()
+
+
 @app.callback()
 def about(
     version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("-q", "--quiet", callback=_be_quiet, expose_value=False, help="Print the result or the error, and nothing else.")
+    ] = False,
 ) -> None:
     """In-context learning on private tables and texts, with a differential-privacy guarantee."""
 
@@ -61,8 +76,8 @@ app.command()(run)
 
 
 @app.command()
-def report(run_id: Annotated[str, typer.Argument(help="Name of a run below runs/.")]) -> None:
-    """Write a run's report again."""
+def report(run_id: Annotated[str, typer.Argument(metavar="RUN", help="Name of a run.", autocompletion=names.runs)]) -> None:
+    """Write the report of a run again."""
     from dpicl.engine.run_folder import read_plan, run_folder
     from dpicl.report import build_report
 
@@ -73,12 +88,12 @@ def report(run_id: Annotated[str, typer.Argument(help="Name of a run below runs/
 
 @app.command()
 def budget(
-    account: Annotated[str | None, typer.Argument(help="Name of an account. Default: all accounts.")] = None,
+    account: Annotated[str | None, typer.Argument(help="Name of an account. Default: all accounts.", autocompletion=names.accounts)] = None,
     cap: Annotated[float | None, typer.Option(help="Set the account's cap on epsilon, whatever its contract declares.")] = None,
     delta: Annotated[float | None, typer.Option(help="With --cap: the cap on delta. Default: unchanged.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help=JSON)] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Show what accounts have spent and have left, and what each release was charged; or set an account's cap."""
+    """Show what accounts have spent and have left, or set a cap. Of one account, show what each release was charged."""
     from dpicl.cli.budget import change_cap, print_account, print_accounts
 
     if delta is not None and cap is None:
@@ -95,135 +110,34 @@ def budget(
         print_account(account, as_json=as_json)
 
 
-@app.command()
-def protect(
-    contract: Annotated[str, typer.Argument(help="Name of the contract of a table, or of texts that a run has released.")],
-    out: Annotated[Path, typer.Option(help="A new file.")],
-    method: Annotated[str | None, typer.Option(help=METHOD)] = None,
-    trust: Annotated[str, typer.Option(help=TRUST)] = "central",
-    epsilon: Annotated[str, typer.Option(help=EPSILON)] = "1",
-    shots: Annotated[int, typer.Option(min=1, max=64, help="Number of demonstrations.")] = 4,
-    form: Annotated[
-        str,
-        typer.Option("--as", help="jsonl (text and answer), text, chat (messages), alpaca, sharegpt; or csv or parquet, 10,000 rows."),
-    ] = "jsonl",
-    option: Annotated[list[str] | None, typer.Option(help=OPTION)] = None,
-    anyway: Annotated[bool, typer.Option("--anyway", help=ANYWAY)] = False,
-    period: Annotated[str | None, typer.Option(help=PERIOD)] = None,
-    generator: Annotated[str | None, typer.Option(help="Of texts: the model that wrote them, where several have.")] = None,
-) -> None:
-    """Release demonstrations of a table to a file, without any model. Repeating it in the same period is free and gives the same bytes."""
-    how = {"method": method, "trust": trust, "epsilon": epsilon, "anyway": anyway, "period": period}
-    _release(contract, out, form, shots=shots, options=option or (), generator=generator, **how)
-
-
-@app.command()
-def synth(
-    contract: Annotated[str, typer.Argument(help="Name of a table's contract.")],
-    out: Annotated[Path, typer.Option(help="A new file that ends in .parquet or .csv.")],
-    rows: Annotated[int, typer.Option(min=1, max=10_000_000, help="Number of rows.")] = 10_000,
-    method: Annotated[str | None, typer.Option(help=METHOD)] = None,
-    trust: Annotated[str, typer.Option(help=TRUST)] = "central",
-    epsilon: Annotated[str, typer.Option(help=EPSILON)] = "1",
-    option: Annotated[list[str] | None, typer.Option(help=OPTION)] = None,
-    anyway: Annotated[bool, typer.Option("--anyway", help=ANYWAY)] = False,
-    period: Annotated[str | None, typer.Option(help=PERIOD)] = None,
-    quality: Annotated[Path | None, typer.Option(help="A new file for a page on how good the release is; costs nothing.")] = None,
-) -> None:
-    """Release a table to a file: rows of a private model. Any number of rows costs the same, and repeating it is free."""
-    if out.suffix not in (".csv", ".parquet"):
-        raise DpiclError(f"out={out.name}: expected a name that ends in .parquet or .csv")
-    form = out.suffix.removeprefix(".")
-    how = {"method": method, "trust": trust, "epsilon": epsilon, "anyway": anyway, "period": period}
-    _release(contract, out, form, rows=rows, options=option or (), quality=quality, **how)
-
-
-def _release(contract: str, out: Path, form: str, **how: Any) -> None:
-    gc.disable()  # a release ends before what it leaves is worth looking for
-    from dpicl.cli.protect import release_to_file, without_pandas
-    from dpicl.engine.stage import StageFailed, clean_errors
-
-    try:
-        without_pandas()
-        check_state()
-        clean_errors("protect", release_to_file)(contract, out, form, **how)
-    except StageFailed as error:
-        print(f"dpicl: {error}; repeating the command is not charged again", file=sys.stderr)
-        raise typer.Exit(1) from None
-    finally:
-        gc.enable()
-
-
+app.command()(protect)
+app.command()(synth)
 app.command()(verify)
-
-
-@app.command()
-def ask(
-    query: Annotated[str | None, typer.Argument(help="A query.")] = None,
-    account: Annotated[str, typer.Option(help="Name of the contract whose private texts answer.")] = "docstrings",
-    queries: Annotated[
-        str | None, typer.Option(help="A file with one query a line; with --demos, of rows in CSV or .jsonl. `-` is standard input.")
-    ] = None,
-    demos: Annotated[Path | None, typer.Option(help="Demonstrations of `dpicl protect` to answer with, at no cost.")] = None,
-    epsilon: Annotated[str, typer.Option(help="Privacy parameter of all --count queries together.")] = "1",
-    count: Annotated[int, typer.Option(min=1, max=100_000, help="Queries paid for up front.")] = 100,
-    shots: Annotated[int, typer.Option(min=1, max=64, help="Private rows in a prompt.")] = 4,
-    model: Annotated[
-        str | None, typer.Option(help="A model that may see the rows; required unless they are a benchmark's. With --demos, any model.")
-    ] = None,
-    aggregation: Annotated[
-        str | None,
-        typer.Option(help="How the ensemble's answers are combined. Default: votes where the contract lists labels, else embedding."),
-    ] = None,
-    subsets: Annotated[int | None, typer.Option(help="Prompts per query. Default: the contract's.")] = None,
-    again: Annotated[
-        bool, typer.Option("--again", help="Charge for another batch of --count queries when the current one is used up.")
-    ] = False,
-    period: Annotated[str | None, typer.Option(help=PERIOD)] = None,
-) -> None:
-    """Answer queries from private texts, charged once per --count queries, or by released demonstrations; repeated queries are free."""
-    from dpicl.cli.ask import answer_queries, answer_rows, read_queries
-    from dpicl.engine.query_session import request_of
-    from dpicl.engine.stage import StageFailed, clean_errors
-
-    settings = Settings.from_environment()
-    if demos is not None:
-        if query is not None or queries is None or model is None:
-            raise DpiclError("--demos answers rows of a file by a model; expected --queries (`-` for standard input) and --model")
-        answer = partial(clean_errors("ask", answer_rows), demos, queries, model, settings)
-    else:
-        texts, options = read_queries(query, queries), {"aggregation": aggregation, "subsets": subsets}
-        request = request_of(
-            account, epsilon=epsilon, shots=shots, count=count, model=model, options=options, settings=settings, period=period
-        )
-        answer = partial(clean_errors("ask", answer_queries), request, texts, settings, again=again)
-    try:
-        answer()
-    except StageFailed as error:
-        print(f"dpicl: {error}", file=sys.stderr)
-        raise typer.Exit(1) from None
+app.command()(ask)
 
 
 @app.command()
 def plan(
-    contract: Annotated[str, typer.Argument(help="Name of a table's contract.")],
+    contract: Contract,
     rows: Annotated[
-        int | None, typer.Option(min=1, max=10**12, help="Number of rows, as publicly known. Default: the contract's `population`.")
+        int | None,
+        typer.Option(min=1, max=10**12, help="Number of rows, as publicly known. Default: the contract's `population`."),
     ] = None,
-    epsilon: Annotated[str, typer.Option(help=f"Privacy parameters of a release, {MANY}.")] = "0.3,1,3",
+    epsilons: Annotated[str, typer.Option(help=f"Privacy parameters of a release, in nats, {MANY}.")] = "0.3,1,3",
     signal: Annotated[
         str | None,
         typer.Option(help="AUC of a classifier on the raw rows, from public sources; or weak, medium or strong. Default: all three."),
     ] = None,
     trust: Annotated[
-        str | None, typer.Option(help="Who sees true rows: central, a curator; local, nobody. Default: both are compared.")
+        str | None,
+        typer.Option(help="Who sees true rows: central, a curator; local, the client alone. Default: both."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help=JSON)] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Simulate every method on made-up tables of a contract's shape, and recommend one; reads no rows and charges nothing."""
+    """Compare the methods for a table, and recommend one. They are simulated on made-up rows: no row is read and nothing is charged."""
     from dpicl.cli.plan import print_plan
 
-    print_plan(Settings.from_environment().contract(contract), rows=rows, epsilons=epsilon, signal=signal, trust=trust, as_json=as_json)
+    print_plan(Settings.from_environment().contract(contract), rows=rows, epsilons=epsilons, signal=signal, trust=trust, as_json=as_json)
 
 
 @app.command()
@@ -231,10 +145,11 @@ def audit(
     name: Annotated[
         str | None,
         typer.Argument(
-            help="Name of an audit; end-to-end: neighbouring files in, all public bytes of the commands out; membership: attacks on releases."
+            metavar="AUDIT",
+            help="A mechanism's audit; or end-to-end, from neighbouring files to all public bytes; or membership, attacks on releases.",
         ),
     ] = None,
-    all_audits: Annotated[bool, typer.Option("--all", help="Run all audits.")] = False,
+    all_audits: Annotated[bool, typer.Option("--all", help="Run the audits of all mechanisms.")] = False,
     runs: Annotated[
         int | None,
         typer.Option(
@@ -243,10 +158,16 @@ def audit(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the bounds; end-to-end draws from the operating system.")] = 0,
-    out: Annotated[Path | None, typer.Option(help="Folder for audit.json and audit.svg. Default: `audit` in the state folder.")] = None,
-    table: Annotated[str | None, typer.Option(help="membership: a public table to plant a record in, in place of made-up rows.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the results. Default: `audit` in the state folder.")] = None,
+    table: Annotated[
+        str | None,
+        typer.Option(
+            help="membership: a public table to plant a record in, in place of made-up rows.",
+            autocompletion=names.contracts,
+        ),
+    ] = None,
 ) -> None:
-    """Bound each mechanism's epsilon from below, and check that mutants are caught; exit code 1 if not."""
+    """Check that mechanisms leak no more than they state. Their epsilon is bounded from below, and mutants must be caught; exit code 1 if not."""
     from dpicl.cli.audit import audit_end_to_end, audit_mechanisms, audit_membership
 
     folder = out or Settings.from_environment().own("audit")
@@ -262,8 +183,8 @@ def audit(
 
 
 @app.command()
-def forecast(as_json: Annotated[bool, typer.Option("--json", help=JSON)] = False) -> None:
-    """Forecast how many scheduled periods each budget lasts; reads no rows."""
+def forecast(as_json: AsJson = False) -> None:
+    """Forecast how many scheduled periods each budget lasts. No row is read."""
     from dpicl.cli.budget import print_forecasts
 
     print_forecasts(as_json=as_json)

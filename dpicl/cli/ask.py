@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dpicl.cli.budget import warn_of_caps
-from dpicl.cli.terminal import errors, say
+from dpicl.cli.terminal import errors, note, say
 from dpicl.contract.derive import Target
 from dpicl.contract.load import contract_digest
 from dpicl.engine.ensemble_release import EnsembleRequest
@@ -70,7 +70,7 @@ def answer_queries(request: EnsembleRequest, queries: Sequence[str], settings: S
                 f"({alone.epsilon:.3g}, {alone.delta:.2g})-DP alone; all {count} together ({whole.epsilon:.4g}, {whole.delta:.2g})-DP, "
                 f"charged {'now' if answered.charged else 'before'}"
             )
-        errors.print(f"query {answered.number} of {count}: {cost}", soft_wrap=True, style="dim")
+        note(f"query {answered.number} of {count}: {cost}", to=errors)
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def answer_rows(demos: Path, queries: str, model: str, settings: Settings) -> No
     texts = local_queries(encode_queries(table, contract), contract) if is_local else central_queries(table, contract)
     prompts = [prompt(shown.texts, text) for text in texts]
     if spec.trust != "local":
-        say(f"the queried rows are sent to {spec.name} as they are: queries are not protected", to=errors)
+        note(f"the queried rows are sent to {spec.name} as they are: queries are not protected", to=errors)
     scorer = open_scorer(spec, models_folder=settings.models, corpus=public_corpus())
     choices = tabular_answers.continuations_of(contract)
     for start in range(0, len(prompts), ROWS_AT_ONCE):
@@ -132,7 +132,7 @@ def answer_rows(demos: Path, queries: str, model: str, settings: Settings) -> No
         scores = score_prompts(scorer, prompts_of(batch, contract, shown.cell), choices)
         say(*map(json.dumps, answers_of(scores, contract.target)))
         if isinstance(scorer, Tallying):
-            say(json.dumps(scorer.tally(batch, choices)), to=errors)
+            note(json.dumps(scorer.tally(batch, choices)), to=errors)
 
 
 def answers_of(scores: np.ndarray, target: Target) -> list[dict[str, Any]]:

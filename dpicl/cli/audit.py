@@ -21,7 +21,7 @@ from dpicl.audit.end_to_end.suite import CLAIMS
 from dpicl.audit.membership import Inference, allowed, attack, made_up, of_benchmark
 from dpicl.audit.membership.attacks import SURE
 from dpicl.audit.membership.targets import check_public
-from dpicl.cli.terminal import console, counted, new_table, say
+from dpicl.cli.terminal import console, counted, new_table, note, say
 from dpicl.engine.benchmarks import check_published, content_digest
 from dpicl.engine.settings import Settings
 from dpicl.errors import ParameterError
@@ -46,8 +46,8 @@ def audit_mechanisms(name: str | None, *, all_cases: bool, runs: int | None, see
         raise ParameterError("audit", name or "", "--all, or one of end-to-end, membership, " + ", ".join(CASES))
     cases = tuple(CASES.values()) if name is None else (find_case(name),)
     # Processes are forked from one without threads.
-    with counted("audits") as progress, ProcessPoolExecutor(os.cpu_count(), fork_server(["dpicl.audit"])) as pool:
-        results = run_audits(cases, runs=runs or _RUNS, seed=seed, spread=pool.map, progress=progress)
+    with counted("auditing", "parts") as count, ProcessPoolExecutor(os.cpu_count(), fork_server(["dpicl.audit"])) as pool:
+        results = run_audits(cases, runs=runs or _RUNS, seed=seed, spread=pool.map, progress=count.update)
     table = new_table("audit and its mutants", "stated epsilon", "at least", "", "processor seconds")
     for result in results:
         stated, verdict = f"{result.case.stated_epsilon:.3f}", "holds" if result.holds else "EXCEEDED"
@@ -116,8 +116,11 @@ def audit_end_to_end(*, runs: int | None, folder: Path) -> bool:
         say(*(f"  {counterexample}" for counterexample in claims[-1].evidence[:_SHOWN]))
     for name, mutant in MUTANTS.items():
         mutants.append(_check(name, partial(caught, mutant), "caught", "NOT CAUGHT"))
-    with bounds(runs or _END_TO_END_RUNS) as bounded_cells:
-        bounded = list(bounded_cells)
+    bounded, total = list[Bound](), len(cells())
+    with counted("bounding", "cells") as count, bounds(runs or _END_TO_END_RUNS) as bounded_cells:
+        for bound in bounded_cells:
+            bounded.append(bound)
+            count.update(len(bounded), total)
     sure = f"at least, {1 - WRONG:.0%} sure of all"
     table = new_table("method and neighbours", "stated epsilon", "delta", sure, "", "runs a side", "ms a run")
     for bound in bounded:
@@ -151,8 +154,8 @@ def audit_membership(table: str | None, *, runs: int | None, seed: int, folder: 
         check_published(contract, partial(content_digest, contract, rows), settings)
         target = of_benchmark(contract, rows)
     context = fork_server(["dpicl.audit.membership"], ONE_THREAD)  # whose processes are forked from one without threads
-    with counted("attacks") as progress, ProcessPoolExecutor(os.cpu_count(), context) as pool:
-        found = attack(target, runs=runs, seed=seed, mutants=table is None, spread=pool.map, progress=progress)
+    with counted("attacking", "parts") as count, ProcessPoolExecutor(os.cpu_count(), context) as pool:
+        found = attack(target, runs=runs, seed=seed, mutants=table is None, spread=pool.map, progress=count.update)
     shown = new_table("method and its mutants", "charged epsilon", "allowed", "at least", "", "best attack")
     for one in sorted(found, key=lambda one: (bool(one.mutant), [other.way for other in found].index(one.way), one.nominal)):
         verdict = ("caught" if one.passed else "NOT CAUGHT") if one.mutant else ("holds" if one.passed else "EXCEEDED")
@@ -200,10 +203,10 @@ def _save(axes: Any, path: Path, grid: Any) -> None:
     axes.set_axisbelow(True)
     axes.figure.legend(loc="outside upper center", ncols=3, frameon=False)
     axes.figure.savefig(path, metadata={"Date": None})
-    say(f"written: {path}")
+    note(f"written: {path}")
 
 
 def _write_json(path: Path, content: Any) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(content, indent=2) + "\n", "utf-8")
-    say(f"written: {path}")
+    note(f"written: {path}")

@@ -10,10 +10,10 @@ from typing import Any
 from rich.console import Console
 
 from dpicl.accounting.ledger import Account
-from dpicl.cli.terminal import console, errors, new_table, say, say_json
+from dpicl.cli.terminal import console, errors, new_table, note, say, say_json
 from dpicl.engine.forecast import forecast
 from dpicl.engine.pipelines import load_pipelines
-from dpicl.engine.quote import differing_caps, payer
+from dpicl.engine.quote import AccountQuote, differing_caps, payer
 from dpicl.engine.receipts import write_cap
 from dpicl.engine.releases import open_ledger
 from dpicl.engine.settings import Settings
@@ -26,7 +26,26 @@ LONGEST = 12
 
 def warn_of_caps(accounts: Iterable[Account], settings: Settings, to: Console = console) -> None:
     """Warn of caps in contracts that differ from the ledger's."""
-    say(*(f"warning: {sentence}" for sentence in differing_caps(accounts, settings)), to=to)
+    note(*(f"warning: {sentence}" for sentence in differing_caps(accounts, settings)), to=to)
+
+
+def print_quotes(quotes: Iterable[AccountQuote], *, as_json: bool) -> None:
+    """What accounts would be charged, also where a cap refuses it."""
+    table = new_table("account", "releases", "charged before", "would cost", "spent", "cap", "left after")
+    lines: list[dict[str, Any]] = []
+    for line in quotes:
+        quote, refused = line.quote, "" if line.quote.allowed else " (refused)"
+        left = "-" if quote.left is None else number(quote.left)
+        counts = str(line.releases), str(line.charged_before)
+        table.add_row(line.account, *counts, *map(number, (quote.cost.epsilon, quote.before.epsilon, quote.cap)), left + refused)
+        costs = {"epsilon": quote.cost.epsilon, "delta": quote.cost.delta, "epsilon_spent": quote.before.epsilon}
+        counted = {"account": line.account, "releases": line.releases, "charged_before": line.charged_before}
+        lines.append({**counted, **costs, "epsilon_cap": quote.cap, "epsilon_left": quote.left, "allowed": quote.allowed})
+    if as_json:
+        say_json(lines)
+    else:
+        console.print(table)
+    note("epsilon in nats; a release is charged once per period, even if the rows change", to=errors if as_json else console)
 
 
 def print_forecasts(*, as_json: bool) -> None:
@@ -49,7 +68,9 @@ def print_forecasts(*, as_json: bool) -> None:
         say_json(lines)
     else:
         console.print(table)
-        say(f"{len(scheduled)} scheduled pipelines; epsilon in nats; repeating a release within its period is free; benchmarks have no cap")
+        note(
+            f"{len(scheduled)} scheduled pipelines; epsilon in nats; repeating a release within its period is free; benchmarks have no cap"
+        )
     if refused:
         raise refused[0]
 
@@ -74,9 +95,9 @@ def print_accounts(*, as_json: bool) -> None:
         warn_of_caps(_declared_accounts(settings), settings, errors)
         return
     console.print(table)
-    say(f"{records} records, chain intact; epsilon in nats")
+    note(f"{records} records, chain intact; epsilon in nats")
     warn_of_caps(_declared_accounts(settings), settings)
-    say(f"ledger: {place}")
+    note(f"ledger: {place}")
 
 
 def print_account(name: str, *, as_json: bool) -> None:

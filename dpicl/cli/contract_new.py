@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpicl.cli.contract_ask import ask_contract
-from dpicl.cli.terminal import say
+from dpicl.cli.terminal import note, say
 from dpicl.contract import Contract
 from dpicl.contract.draft import Draft, assemble
 from dpicl.contract.draft_rows import columns_of_rows, missing_marker
@@ -76,10 +76,10 @@ def write_contract(wanted: NewContract, settings: Settings) -> None:
             if draft.open_count
             else f"and categories are those of {draft.origin}: replace any that were read off rows by what is publicly known."
         )
-    say(advice, *(f"warning: {one.sentence}" for one in _noise(contract, draft.epsilon)))
+    note(advice, *(f"warning: {one.sentence}" for one in _noise(contract, draft.epsilon)))
     shots = contract.shots[min(1, len(contract.shots) - 1)]
     plan = f"dpicl plan {name}; " if draft.population else ""
-    say(f"next: dpicl contract check {name}; {plan}dpicl protect {name} --epsilon {draft.epsilon:g} --shots {shots} --out demos.jsonl")
+    note(f"next: dpicl contract check {name}; {plan}dpicl protect {name} --epsilon {draft.epsilon:g} --shots {shots} --out demos.jsonl")
 
 
 def _first_epsilon(draft: Draft) -> float:

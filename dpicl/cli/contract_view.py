@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from dpicl.cli.terminal import console, new_table, say, say_json
+from dpicl.cli.terminal import console, new_table, note, say, say_json
 from dpicl.contract import Contract, TextContract, load_contract
 from dpicl.contract.advice import advice
 from dpicl.contract.base import TODAY
@@ -173,4 +173,4 @@ def print_data_sets(settings: Settings) -> None:
             available = "no"
         table.add_row(name, "bundled (texts)" if contract.source.bundled else "file (texts)", available, contract.source.licence)
     console.print(table)
-    say("files are looked up below DPICL_DATA; `dpicl data fetch NAME` downloads tables; remote sources were not contacted")
+    note("files are looked up below DPICL_DATA; `dpicl data fetch NAME` downloads tables; remote sources were not contacted")

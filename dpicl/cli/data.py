@@ -8,12 +8,16 @@ from typing import Annotated
 
 import typer
 
-from dpicl.cli.terminal import INTERRUPTED, JSON, MANY, errors, say, split_values
+from dpicl.cli import names
+from dpicl.cli.options import MANY, AsJson, Contract
+from dpicl.cli.terminal import INTERRUPTED, errors, say, split_values
 from dpicl.engine.settings import Settings
 from dpicl.errors import CertificateError, DpiclError
 
-contract_app = typer.Typer(help="Write, check and show contracts: what is publicly known about a data set.", no_args_is_help=True)
-data_app = typer.Typer(help="List, fetch and publish the data sets that the contracts name.", no_args_is_help=True)
+contract_app = typer.Typer(
+    help="Write, check and show contracts. A contract says what is publicly known about a data set.", no_args_is_help=True
+)
+data_app = typer.Typer(help="List, fetch and publish data sets.", no_args_is_help=True)
 ledger_app = typer.Typer(help="Migrate the ledger schema; rebuild or move the ledger.", no_args_is_help=True)
 
 
@@ -37,7 +41,7 @@ def new_contract(
     ] = None,
     name: Annotated[str | None, typer.Option(help="Name of the contract. Default: the file's name.")] = None,
 ) -> None:
-    """Write a first contract for a table, from a schema or from answers; otherwise from the rows, as a draft that releases nothing."""
+    """Write a first contract for a table. It is made from a schema or from answers; else from the rows, as a draft that releases nothing."""
     from dpicl.cli.contract_new import NewContract, write_contract
 
     wanted = NewContract(file, name, label, tuple(split_values(positive or "")), epsilon, population, schema, ask)
@@ -52,21 +56,21 @@ def new_contract(
 
 @contract_app.command("check")
 def check(
-    contract: Annotated[str, typer.Argument(help="Name of a data set, or a contract file.", metavar="NAME")],
-    as_json: Annotated[bool, typer.Option("--json", help=JSON)] = False,
+    contract: Annotated[str, typer.Argument(help="Name of a contract, or its file.", autocompletion=names.contracts)],
+    as_json: AsJson = False,
 ) -> None:
-    """Check one contract: lines that nobody has replaced yet, what is derived from its columns, and what to think over."""
+    """Check a contract. Shows which lines nobody has replaced yet, what is derived from its columns, and what to think over."""
     from dpicl.cli.contract_view import print_checked
 
     print_checked(contract, Settings.from_environment(), as_json=as_json)
 
 
 @contract_app.command("show")
-def show(name: Annotated[str, typer.Argument(help="Name of a data set.")]) -> None:
+def show(contract: Contract) -> None:
     """Show what a contract says about a data set."""
     from dpicl.cli.contract_view import print_contract
 
-    print_contract(Settings.from_environment().declared(name))
+    print_contract(Settings.from_environment().declared(contract))
 
 
 @data_app.command("list")
@@ -78,42 +82,42 @@ def list_data() -> None:
 
 
 @data_app.command("fetch")
-def fetch(name: Annotated[str, typer.Argument(help="Name of a data set.")]) -> None:
-    """Download a data set from OpenML or UCI into the cache, and check its digest."""
-    from dpicl.contract import Contract
+def fetch(contract: Contract) -> None:
+    """Download a data set from OpenML or UCI, and check its digest."""
+    from dpicl.contract import TextContract
     from dpicl.tabular.reading.source import fetch as fetch_source
 
     settings = Settings.from_environment()
-    contract = settings.declared(name)
-    if not isinstance(contract, Contract):
-        raise DpiclError(f"{name}: texts cannot be fetched; put the files that its contract names below DPICL_DATA")
-    path = fetch_source(contract, settings.own("cache"))
-    say(f"{name}: {path}")
+    declared = settings.declared(contract)
+    if isinstance(declared, TextContract):
+        raise DpiclError(f"{contract}: texts cannot be fetched; put the files that its contract names below DPICL_DATA")
+    path = fetch_source(declared, settings.own("cache"))
+    say(f"{contract}: {path}")
 
 
 @data_app.command("publish")
 def publish(
-    name: Annotated[str, typer.Argument(help="Name of a data set whose contract says `benchmark: true`.")],
+    contract: Annotated[str, typer.Argument(help="Name of a contract that says `benchmark: true`.", autocompletion=names.contracts)],
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Declare a table or set of texts public: no budget, exact metrics."""
+    """Declare a table or set of texts public. It has no budget then, and exact metrics."""
     from dpicl.engine.benchmarks import declare, read_content
 
     settings = Settings.from_environment()
-    content = read_content(settings.declared(name), settings)
-    say(f"{name}: {content.rows} rows of {settings.declared(name).source.title}")
+    content = read_content(settings.declared(contract), settings)
+    say(f"{contract}: {content.rows} rows of {settings.declared(contract).source.title}")
     say("They become public: runs on them have no budget, seeded noise and exact metrics. If they change, they are no longer public.")
     if not yes and not sys.stdin.isatty():
-        raise DpiclError(f"{name}: nothing was published; without a terminal to confirm on, expected --yes")
+        raise DpiclError(f"{contract}: nothing was published; without a terminal to confirm on, expected --yes")
     if not yes and not typer.confirm("Publish them?"):
-        raise DpiclError(f"{name}: nothing was published")
-    declare(name, content, settings)
-    say(f"{name}: published, digest {content.digest[:12]}")
+        raise DpiclError(f"{contract}: nothing was published")
+    declare(contract, content, settings)
+    say(f"{contract}: published, digest {content.digest[:12]}")
 
 
 @ledger_app.command("upgrade")
 def upgrade() -> None:
-    """Migrate the ledger to the newest schema and verify its chain; every other command does so too."""
+    """Migrate the ledger to the newest schema, and verify its chain. Every other command does so too."""
     from dpicl.engine.releases import open_ledger
 
     with open_ledger(Settings.from_environment()) as ledger:
@@ -122,7 +126,7 @@ def upgrade() -> None:
 
 @ledger_app.command("affected")
 def affected_releases() -> None:
-    """List earlier releases that the security advisory concerns, from the ledger and the contracts; reads no rows."""
+    """List earlier releases that the security advisory concerns. No row is read."""
     from dpicl.engine.affected import affected
 
     for hole, releases in affected(Settings.from_environment()).items():
@@ -131,7 +135,7 @@ def affected_releases() -> None:
 
 @ledger_app.command("adopt")
 def adopt_releases() -> None:
-    """Rebuild a lost ledger from the receipts of releases; accounts without complete receipts count as exhausted."""
+    """Rebuild a lost ledger from the receipts of releases. Accounts without complete receipts count as exhausted."""
     from dpicl.engine.adopt import adopt
 
     count, unproved = adopt(Settings.from_environment())
@@ -145,7 +149,7 @@ def adopt_releases() -> None:
 
 @ledger_app.command("downgrade")
 def downgrade(revision: Annotated[str, typer.Argument(help="The schema that the older version supports, as its error says.")]) -> None:
-    """Migrate the ledger back for an older version; refused if the older schema cannot hold its records."""
+    """Migrate the ledger back for an older version. Refused if the older schema cannot hold its records."""
     from dpicl.engine.releases import open_ledger
 
     with open_ledger(Settings.from_environment()) as ledger:
@@ -157,8 +161,12 @@ def downgrade(revision: Annotated[str, typer.Argument(help="The schema that the 
 
 
 @ledger_app.command("move")
-def move(origin: Annotated[Path, typer.Argument(help="A state folder with a ledger, such as the .dpicl of a working directory.")]) -> None:
-    """Move a folder's ledger, keys, releases and private files into the state folder; its runs stay and must have ended."""
+def move(
+    origin: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="A state folder with a ledger, such as the .dpicl of a working directory.")
+    ],
+) -> None:
+    """Move a ledger and its releases into the state folder. Its runs must have ended, and stay where they are."""
     from dpicl.engine.move_home import move_home
     from dpicl.engine.releases import open_ledger
 
@@ -177,7 +185,7 @@ def verify(
     page: Annotated[Path | None, typer.Option(help="Also write the verified certificate to this new file, as a page of HTML.")] = None,
     show_key: Annotated[bool, typer.Option("--show-key", help="Print this installation's public key, for others to verify with.")] = False,
 ) -> None:
-    """Verify a file against its signed certificate; exit code 1 if a byte of either was changed, another key signed, or nothing is certified."""
+    """Verify a file against its signed certificate. Exit code 1 if a byte of either was changed, another key signed, or nothing is certified."""
     from dpicl.certificate.files import verify_file
     from dpicl.certificate.signing import public_key, read_public_key, trusted_key
     from dpicl.engine.files import publish

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from rich.console import Console
-
 from dpicl.cli.terminal import console, counted, new_table, say, say_json, split_values
 from dpicl.contract import Contract
 from dpicl.methods import METHODS, tabular
@@ -22,8 +20,8 @@ def print_plan(contract: Contract, *, rows: int | None, epsilons: str, signal: s
         ParameterError: a value is out of range, or no method fits.
     """
     asked = [read_epsilon(text) for text in split_values(epsilons)]
-    with counted("made-up tables", Console(stderr=True), transient=True) as progress:
-        plan = plan_table(contract, rows, asked, signal=signal, trust=trust, processes=os.cpu_count() or 1, progress=progress)
+    with counted("simulating", "made-up tables") as count:
+        plan = plan_table(contract, rows, asked, signal=signal, trust=trust, processes=os.cpu_count() or 1, progress=count.update)
     if as_json:
         say_json(_for_programs(plan))
         return

@@ -1,22 +1,19 @@
-"""What `dpicl run` does: a run up to its first charge with --dry-run, else all of it, under a bar of the finished cells."""
+"""What `dpicl run` does: a run up to its first charge with --dry-run, else all of it, with a count of the finished cells."""
 
 from __future__ import annotations
 
 import importlib
 import signal
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-from dpicl.cli.budget import number, warn_of_caps
+from dpicl.cli.budget import print_quotes, warn_of_caps
 from dpicl.cli.contributed import FLOWS
-from dpicl.cli.terminal import INTERRUPTED, check_state, console, errors, new_table, say, say_json
+from dpicl.cli.terminal import INTERRUPTED, Count, check_state, console, counted, errors, note, say
 from dpicl.engine.artefacts import PROMPTS, RESULTS, WRITING
 from dpicl.engine.benchmarks import known_when_read
 from dpicl.engine.collect import left_out
@@ -78,7 +75,7 @@ def do_run(
 ) -> Path:
     """Plan, run, and show how far it is; returns the run's folder."""
     folder = make_plan(pipeline, changes, run_id, resume=resume, period=period)
-    say(f"run {folder.name}")
+    note(f"run {folder.name}")
     units, settings = read_plan(folder).units, Settings.current()
     if not units:  # a table of costs needs no workers
         call_all([report_steps(folder)])
@@ -86,9 +83,9 @@ def do_run(
     warn_of_caps(accounts_of(((unit.dataset, unit.method) for unit in units.values()), settings), settings)
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # what is terminated ends as what is interrupted
     try:
-        with _progress(folder, units) as show:
-            execute(folder, pipeline, changes, workers, show)
-            show("done")
+        with counted("running", "cells", partial(_look, folder, units)) as count:
+            execute(folder, pipeline, changes, workers, partial(setattr, count, "doing"))
+            count.doing = "done"
     except KeyboardInterrupt:
         say(f"dpicl: interrupted; `dpicl run --resume {folder.name}` continues it", to=errors)
         raise SystemExit(INTERRUPTED) from None
@@ -124,21 +121,8 @@ def print_dry_run(pipeline: str, changes: dict[str, Any], run_id: str | None, *,
         units = {key: unit for key, unit in units.items() if not (run_folder(settings, plan.run_id) / "units" / key / RESULTS).exists()}
     else:
         check_plan(plan, settings)
-    to, lines = errors if as_json else console, []
-    table = new_table("account", "releases", "charged before", "would cost", "spent", "cap", "left after")
-    for line in quote_plan(plan, settings, units.values()):
-        quote, refused = line.quote, "" if line.quote.allowed else " (refused)"
-        left = "-" if quote.left is None else number(quote.left)
-        counts = str(line.releases), str(line.charged_before)
-        table.add_row(line.account, *counts, *map(number, (quote.cost.epsilon, quote.before.epsilon, quote.cap)), left + refused)
-        costs = {"epsilon": quote.cost.epsilon, "delta": quote.cost.delta, "epsilon_spent": quote.before.epsilon}
-        counted = {"account": line.account, "releases": line.releases, "charged_before": line.charged_before}
-        lines.append({**counted, **costs, "epsilon_cap": quote.cap, "epsilon_left": quote.left, "allowed": quote.allowed})
-    if as_json:
-        say_json(lines)
-    else:
-        console.print(table)
-    say("epsilon in nats; a release is charged once per period, even if the rows change", to=to)
+    to = errors if as_json else console
+    print_quotes(quote_plan(plan, settings, units.values()), as_json=as_json)
     warn_of_caps(accounts_of(((unit.dataset, unit.method) for unit in units.values()), settings), settings, to)
     if not resume:
         check_caps(plan, settings)
@@ -150,40 +134,19 @@ def print_dry_run(pipeline: str, changes: dict[str, Any], run_id: str | None, *,
                 probe(str(run))
             except StageFailed as error:
                 raise RunError(f"run {plan.run_id}: {error}") from None
-        say("the model answered public prompts, as it has to before a run is charged", to=to)
+        note("the model answered public prompts, as it has to before a run is charged", to=to)
     contracts = {name: settings.declared(name) for name in plan.pipeline.datasets}
-    say(*left_out(plan, contracts), to=to)
+    note(*left_out(plan, contracts), to=to)
     if unread := known_when_read(contracts.values()):
-        say(f"{', '.join(unread)}: whether the rows are published is checked when they are read; a run refuses others", to=to)
+        note(f"{', '.join(unread)}: whether the rows are published is checked when they are read; a run refuses others", to=to)
 
 
-@contextmanager
-def _progress(folder: Path, units: dict[str, Unit]) -> Iterator[Any]:
-    """A bar of the finished cells in the run's folder; the function that it yields changes the bar's text."""
-    total = sum(_cell_count(unit) + 1 for unit in units.values())
-    text, cells = TextColumn("{task.description}"), TextColumn("cells")
-    columns = (SpinnerColumn(), text, BarColumn(), MofNCompleteColumn(), cells, TimeElapsedColumn())
-    stop = threading.Event()
-    with Progress(*columns, console=console) as progress:
-        bar = progress.add_task("", total=total)
-
-        def watch() -> None:
-            while not stop.wait(0.5):
-                running = (path for path in folder.glob(f"{WRITING}/*.json") if not (folder / "units" / path.stem / PROMPTS).exists())
-                # Of a model that reads private rows; nothing where none does.
-                done, most, what = min(
-                    ((state["done"], state["of"], state["what"]) for state in map(read_json, running)), default=(0, 0, "")
-                )
-                description = f"{what} {done} of {most}" if what else None
-                progress.update(bar, completed=_done(folder, units), description=description)
-
-        watcher = threading.Thread(target=watch, daemon=True)
-        watcher.start()
-        try:
-            yield lambda text: progress.update(bar, description=text, completed=_done(folder, units))
-        finally:
-            stop.set()
-            watcher.join()
+def _look(folder: Path, units: Mapping[str, Unit], count: Count) -> None:
+    """Finished cells in the run's folder; of a model that reads private rows, how far it is."""
+    count.update(_done(folder, units), sum(_cell_count(unit) + 1 for unit in units.values()))
+    running = (path for path in folder.glob(f"{WRITING}/*.json") if not (folder / "units" / path.stem / PROMPTS).exists())
+    done, most, what = min(((state["done"], state["of"], state["what"]) for state in map(read_json, running)), default=(0, 0, ""))
+    count.detail = f"{what} {done} of {most}" if what else ""
 
 
 def _cell_count(unit: Unit) -> int:
@@ -191,7 +154,7 @@ def _cell_count(unit: Unit) -> int:
     return 1 + sum(cell.system != "raw-rows" or cell.epsilon != float("inf") for cell in unit.evaluated_cells)
 
 
-def _done(folder: Path, units: dict[str, Unit]) -> int:
+def _done(folder: Path, units: Mapping[str, Unit]) -> int:
     count = 0
     for key, unit in units.items():
         path = folder / "units" / key

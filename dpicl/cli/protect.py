@@ -1,4 +1,4 @@
-"""`dpicl protect` and `dpicl synth`: one release of a table into a new file, and what it cost."""
+"""`dpicl protect` and `dpicl synth`: one release of a table into a new file, and what it cost; or with --dry-run what it would cost."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from typing import Any
 import pyarrow as pa
 
 from dpicl.certificate.files import certificate_of
-from dpicl.cli.budget import warn_of_caps
-from dpicl.cli.terminal import say
+from dpicl.cli.budget import print_quotes, warn_of_caps
+from dpicl.cli.terminal import note
 from dpicl.engine.files import publish
+from dpicl.engine.plan import check_quotes
 from dpicl.engine.quote import accounts_of
 from dpicl.engine.releases import one_ledger
 from dpicl.engine.settings import Settings
 from dpicl.errors import ParameterError
 from dpicl.release.demonstrations import FORMS
 from dpicl.release.release import TABLE_FORMS, check_has_rows
-from dpicl.release.texts import release_of
+from dpicl.release.texts import quote_of, release_of
 from dpicl.yaml_file import parse_yaml
 
 _EARLIER = {"prompt": "text"}
@@ -72,12 +73,53 @@ def release_to_file(
         DpiclError: a name or value breaks a rule, the budget does not allow it, or the file exists or cannot be written.
         StageFailed: something unforeseen; the same command resumes without another charge.
     """
+    form = _checked(form, method, [out, *([] if quality is None else [quality])])
+    settings = Settings.from_environment()
+    with one_ledger(settings):
+        release = release_of(dataset, method, settings, shots=shots, options=_chosen(options), **how)
+        what = release.write(out, form, rows)
+        note(f"{out.name}: {what}", release.statement, *release.spent, *release.caveats)
+        if quality is not None:
+            from dpicl.report.quality import quality_page
+
+            found = release.quality()
+            publish(quality, lambda file: file.write(quality_page(found).encode()))
+            note(str(found))
+        warn_of_caps(accounts_of([(dataset, release.method)], settings), settings)
+
+
+def print_price(
+    dataset: str,
+    out: Path | None,
+    form: str,
+    *,
+    method: str | None,
+    as_json: bool,
+    shots: int = 4,
+    rows: int | None = None,
+    options: Sequence[str] = (),
+    quality: Path | None = None,
+    **how: Any,
+) -> None:
+    """What `release_to_file` would charge, by account; it refuses the same, spends nothing and reads no row.
+
+    Raises:
+        DpiclError: as `release_to_file`; where a cap refuses it, after the price.
+    """
+    _checked(form, method, [path for path in (out, quality) if path is not None])
+    quotes = quote_of(dataset, method, Settings.from_environment(), shots=shots, options=_chosen(options), **how)
+    print_quotes(quotes, as_json=as_json)
+    check_quotes(quotes)
+
+
+def _checked(form: str, method: str | None, new: Sequence[Path]) -> str:
+    """Today's name of a form; it exists, the method has it, and files can be made in these places, beside the first its certificate."""
     form = _EARLIER.get(form, form)
     if form not in (*FORMS, *TABLE_FORMS):
         raise ParameterError("as", form, f"one of {', '.join((*FORMS, *TABLE_FORMS))}")
     if form in TABLE_FORMS and method is not None:
         check_has_rows(method)
-    for path in (out, certificate_of(out), *([] if quality is None else [quality])):
+    for path in (*new, *map(certificate_of, new[:1])):
         try:  # before anything is charged; nothing is left there, so that a killed command can be run again
             if os.path.lexists(path):
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
@@ -85,20 +127,15 @@ def release_to_file(
                 pass
         except OSError as error:
             raise ParameterError("out", path.name, f"a new file in a folder that can be written ({error.strerror})") from None
-    settings, chosen = Settings.from_environment(), {}
-    for option in options:  # a value as pipelines.yaml would have it: a word, a number, or a list in brackets
+    return form
+
+
+def _chosen(options: Sequence[str]) -> dict[str, Any]:
+    """Options of a method, each a value as pipelines.yaml would have it: a word, a number, or a list in brackets."""
+    chosen = {}
+    for option in options:
         name, equals, value = option.partition("=")
         if not name or not equals:
             raise ParameterError("option", option[:60], "NAME=VALUE")
         chosen[name.strip()] = parse_yaml(value.encode(), f"option {name.strip()[:40]}")
-    with one_ledger(settings):
-        release = release_of(dataset, method, settings, shots=shots, options=chosen, **how)
-        what = release.write(out, form, rows)
-        say(f"{out.name}: {what}", release.statement, *release.spent, *release.caveats)
-        if quality is not None:
-            from dpicl.report.quality import quality_page
-
-            found = release.quality()
-            publish(quality, lambda file: file.write(quality_page(found).encode()))
-            say(str(found))
-        warn_of_caps(accounts_of([(dataset, release.method)], settings), settings)
+    return chosen

@@ -7,38 +7,55 @@ from typing import Annotated, Any
 
 import typer
 
-from dpicl.cli.terminal import ANYWAY, JSON, MANY, PERIOD, console, new_table, say, say_json, split_values
+from dpicl.cli import names
+from dpicl.cli.options import MANY, Anyway, AsJson, DryRun, Period, PricesAsJson
+from dpicl.cli.terminal import console, new_table, note, say, say_json, split_values
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
 
+_Pipeline = Annotated[
+    str | None,
+    typer.Argument(
+        help="Name of a pipeline; `dpicl list` shows them. With --resume it is left out: a run has its own.",
+        autocompletion=names.pipelines,
+    ),
+]
+_Model = Annotated[
+    str | None,
+    typer.Option(
+        help="A name in pipelines.yaml, a folder, a hub id org/name[@revision], or a server's URL#MODEL.", autocompletion=names.models
+    ),
+]
+_Generator = Annotated[
+    str | None,
+    typer.Option(
+        help="The local model that reads private texts and generates demonstrations. Default: --model.", autocompletion=names.models
+    ),
+]
+
 
 def run(
-    pipeline: Annotated[
-        str | None, typer.Argument(help="Name of a pipeline; `dpicl list` shows them. Left out with --resume, which takes the run's own.")
+    pipeline: _Pipeline = None,
+    datasets: Annotated[
+        str | None, typer.Option(help=f"Data sets, by the names of their contracts, {MANY}.", autocompletion=names.many_contracts)
     ] = None,
-    datasets: Annotated[str | None, typer.Option(help=f"Data sets, {MANY}.")] = None,
-    methods: Annotated[str | None, typer.Option(help=f"Methods, {MANY}.")] = None,
-    epsilons: Annotated[str | None, typer.Option(help=f"Privacy parameters, {MANY}; `inf` for no privacy.")] = None,
+    methods: Annotated[str | None, typer.Option(help=f"Methods, {MANY}.", autocompletion=names.many_methods)] = None,
+    epsilons: Annotated[str | None, typer.Option(help=f"Privacy parameters, in nats, {MANY}; `inf` for no privacy.")] = None,
     shots: Annotated[str | None, typer.Option(help=f"Numbers of demonstrations, {MANY}.")] = None,
     seeds: Annotated[str | None, typer.Option(help=f"Seeds, {MANY}.")] = None,
-    sampling_rates: Annotated[str | None, typer.Option(help=f"Subsampling rates in (0, 1], {MANY}.")] = None,
+    sampling_rates: Annotated[str | None, typer.Option(metavar="RATES", help=f"Subsampling rates in (0, 1], {MANY}.")] = None,
     queries: Annotated[int | None, typer.Option(min=1, help="Maximum number of held-out rows of a table to query the model with.")] = None,
-    model: Annotated[
-        str | None, typer.Option(help="A name in pipelines.yaml, a folder, a hub id org/name[@revision], or a server's URL#MODEL.")
+    model: _Model = None,
+    generator: _Generator = None,
+    run_id: Annotated[str | None, typer.Option(metavar="RUN", help="Name of the new run. Default: the pipeline's and the time.")] = None,
+    resume: Annotated[
+        str | None, typer.Option(metavar="RUN", help="Resume this run: only what is missing is done.", autocompletion=names.runs)
     ] = None,
-    generator: Annotated[
-        str | None, typer.Option(help="The local model that reads private texts and generates demonstrations. Default: --model.")
-    ] = None,
-    writer: Annotated[str | None, typer.Option(hidden=True, help="Earlier name of --generator.")] = None,
-    run_id: Annotated[str | None, typer.Option(help="Name of the run's folder. Default: made from the current time.")] = None,
-    resume: Annotated[str | None, typer.Option(help="Resume this run; only missing stages are done.")] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Worker processes on this machine. Default: one per core.")] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check what a run checks before it reads a row, print what it would be charged, and stop.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="With --dry-run: print JSON in place of a table.")] = False,
-    period: Annotated[str | None, typer.Option(help=PERIOD)] = None,
-    anyway: Annotated[bool, typer.Option("--anyway", help=ANYWAY)] = False,
+    workers: Annotated[int | None, typer.Option(min=1, help="Number of worker processes on this machine. Default: one per core.")] = None,
+    dry_run: DryRun = False,
+    as_json: PricesAsJson = False,
+    period: Period = None,
+    anyway: Anyway = False,
     executor: Annotated[
         str | None,
         typer.Option(
@@ -53,7 +70,7 @@ def run(
     many = {"datasets": datasets, "methods": methods, "epsilons": epsilons, "shots": shots, "seeds": seeds}
     lists = {**many, "sampling_rates": sampling_rates}
     changes: dict[str, Any] = {name: split_values(text) for name, text in lists.items() if text is not None}
-    single = {"queries": queries, "model": model, "generator": generator, "writer": writer, "anyway": anyway or None}
+    single = {"queries": queries, "model": model, "generator": generator, "anyway": anyway or None}
     changes |= {name: value for name, value in single.items() if value is not None}
     if as_json and not dry_run:
         raise DpiclError("--json needs --dry-run: what a run came to stands in its folder, in manifest.json and results.csv")
@@ -71,23 +88,37 @@ def run(
         folder = do_run(
             pipeline, changes, run_id, execute, resume=resume is not None, workers=workers or os.cpu_count() or 1, period=period
         )
-    say(*story_of(folder), f"report: {folder / 'report.html'}")
+    note(*story_of(folder))
+    say(f"report: {folder / 'report.html'}")
 
 
-def list_pipelines(as_json: Annotated[bool, typer.Option("--json", help=JSON)] = False) -> None:
-    """List the pipelines and models of pipelines.yaml."""
+_LISTED = ("group", "takes", "needs")
+"""Keys of a pipeline that are no part of its runs."""
+
+
+def list_pipelines(as_json: AsJson = False) -> None:
+    """List pipelines and models, with the time and what they need."""
     from dpicl.contract.base import TODAY
     from dpicl.engine.pipelines import load_pipelines
 
     pipelines = load_pipelines(Settings.from_environment().pipelines)
+    listed = {name: {one: getattr(pipeline, one) for one in _LISTED} for name, pipeline in pipelines.pipelines.items()}
     if as_json:
-        shown = [{"name": name, **pipeline.model_dump(mode="json", context=TODAY)} for name, pipeline in pipelines.pipelines.items()]
+        shown = [
+            {"name": name, **pipeline.model_dump(mode="json", context=TODAY), **listed[name]}
+            for name, pipeline in pipelines.pipelines.items()
+        ]
         say_json({"pipelines": shown, "models": list(pipelines.models)})
         return
-    table = new_table("pipeline", "what it runs", "data sets", "units", "schedule")
-    for name, pipeline in pipelines.pipelines.items():
-        units = len(pipeline.datasets) * len(pipeline.methods) * len(pipeline.seeds)
-        sets = ", ".join(pipeline.datasets) if len(pipeline.datasets) < 4 else f"{len(pipeline.datasets)} data sets"
-        table.add_row(name, pipeline.title, sets, str(units), pipeline.schedule.cron if pipeline.schedule else "")
+    table = new_table("pipeline", "what it runs", "takes", "needs")
+    table.columns[0].no_wrap = True
+    groups = dict.fromkeys(("try", "protect", "reproduce", *(about["group"] for about in listed.values())))
+    for group in (group for group in groups if any(about["group"] == group for about in listed.values())):
+        table.add_row(f"to {group}" if group else "others", style="bold")
+        for name, about in listed.items():
+            if about["group"] == group:
+                table.add_row(f"  {name}", pipelines.pipelines[name].title, about["takes"], about["needs"])
     console.print(table)
     say(f"models: {', '.join(pipelines.models)}, a folder, a hub id org/name[@revision], or a server's URL#MODEL")
+    say(*(f"scheduled: {name}, {one.schedule.cron} {one.schedule.timezone}" for name, one in pipelines.pipelines.items() if one.schedule))
+    note("`dpicl data fetch NAME` downloads a table, texts are put below DPICL_DATA; `dpicl data list` shows what is here")

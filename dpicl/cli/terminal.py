@@ -1,4 +1,4 @@
-"""What all commands share: where they print, the exit code of an interrupted one, and options that several take."""
+"""What all commands share: where they print, what --quiet leaves out, progress, and the exit code of an interrupted one."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import json
 import math
 import shutil
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
@@ -20,22 +23,24 @@ WIDTH = None if sys.stdout.isatty() else shutil.get_terminal_size((1_000, 0)).co
 """Of what is no terminal: names in tables stay whole for the program that reads them."""
 console = Console(markup=False, emoji=False, highlight=False, width=WIDTH)
 errors = Console(markup=False, emoji=False, highlight=False, stderr=True)
+QUIET = threading.Event()
+"""Set by --quiet: notes and progress are left out."""
 INTERRUPTED = 130
 """Exit code, as shells give it."""
-MANY = "comma-separated"
-METHOD = "A method on tables. Default: the one whose released rows are best, for --trust."
-TRUST = "Who sees true rows: central (a curator) or local (the client alone)."
-EPSILON = "Privacy parameter of the release."
-OPTION = "An option of the method, NAME=VALUE; may be repeated."
-ANYWAY = "Release also what would be little but noise at the contract's population."
-JSON = "Print JSON in place of a table."
-PERIOD = "Make a new release for this period, such as 2026-12 or once. Default: the contract's current period."
+HEARTBEAT, LOOK = 30.0, 0.5
+"""Seconds between two lines of progress where there is no terminal, and between two looks at how far it is."""
 
 
 def say(*sentences: str, to: Console = console) -> None:
     """Print sentences, each on one line however narrow the terminal is."""
     for sentence in sentences:
         to.print(sentence, soft_wrap=True)
+
+
+def note(*sentences: str, to: Console = console) -> None:
+    """Print what is neither the result nor an error, unless --quiet was given."""
+    if not QUIET.is_set():
+        say(*sentences, to=to)
 
 
 def new_table(*heads: str) -> Table:
@@ -56,15 +61,83 @@ def _without_infinity(content: Any) -> Any:
     return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
-@contextmanager
-def counted(what: str, to: Console = console, *, transient: bool = False) -> Iterator[Callable[[int, int], None]]:
-    """A bar; the function that it yields says how many are done, and of how many."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+@dataclass
+class Count:
+    """How far something is: what is being done, how many of `total` things are done, and how far the one in work is."""
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=to, transient=transient) as progress:
-        bar = progress.add_task(what, total=None)
-        yield lambda done, total: progress.update(bar, completed=done, total=total)
+    doing: str
+    of: str
+    done: int = 0
+    total: int | None = None
+    detail: str = ""
+
+    def update(self, done: int, total: int) -> None:
+        """So many are done, of so many."""
+        self.done, self.total = done, total
+
+    def line(self, seconds: float) -> str:
+        """All of it in words, with the time that it has taken."""
+        many = "" if self.total is None else f" {self.done} of {self.total} {self.of}"
+        passed = f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
+        return ", ".join(part for part in (self.doing + many, self.detail, passed) if part)
+
+
+@contextmanager
+def counted(doing: str, of: str, look: Callable[[Count], object] = lambda count: None, *, every: float = HEARTBEAT) -> Iterator[Count]:
+    """Show on standard error how far something is: a bar on a terminal, else a line now and then, such as `running 12 of 64 cells, 3 min`.
+
+    Args:
+        look: brings the count up to date; called before it is shown.
+        every: seconds between two lines.
+    """
+    count, stop = Count(doing, of), threading.Event()
+    with _shown(count, look, every) as show:
+
+        def watch() -> None:
+            while not stop.wait(LOOK):
+                show()
+
+        show()
+        watcher = threading.Thread(target=watch, daemon=True)
+        watcher.start()
+        try:
+            yield count
+        finally:
+            stop.set()
+            watcher.join()
+        show()
+
+
+@contextmanager
+def _shown(count: Count, look: Callable[[Count], object], every: float) -> Iterator[Callable[[], None]]:
+    """Nothing with --quiet, a bar on a terminal, a line each `every` seconds elsewhere."""
+    if QUIET.is_set():
+        yield lambda: None
+        return
+    if not errors.is_interactive:
+        begun = last = time.monotonic()
+
+        def line() -> None:
+            nonlocal last
+            if (now := time.monotonic()) - last >= every:
+                last = now
+                look(count)
+                say(count.line(now - begun), to=errors)
+
+        yield line
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    text, of = TextColumn("{task.description}"), TextColumn(count.of)
+    with Progress(SpinnerColumn(), text, BarColumn(), MofNCompleteColumn(), of, TimeElapsedColumn(), console=errors) as progress:
+        bar = progress.add_task(count.doing, total=None)
+
+        def draw() -> None:
+            look(count)
+            description = ", ".join(part for part in (count.doing, count.detail) if part)
+            progress.update(bar, description=description, completed=count.done, total=count.total)
+
+        yield draw
 
 
 def split_values(text: str) -> list[str]:

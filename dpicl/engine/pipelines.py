@@ -71,6 +71,14 @@ class Pipeline(Frozen):
 
     title: Text
     """Title in lists and reports."""
+    group: Annotated[Literal["try", "protect", "reproduce"] | None, Field(exclude=True)] = None
+    """What it is for: to try dpicl, to protect data of your own, or to reproduce results. Like `takes` and `needs` it is for `dpicl list`, and
+    no part of a run.
+    """
+    takes: Annotated[Text | None, Field(exclude=True)] = None
+    """About how long it takes."""
+    needs: Annotated[Text | None, Field(exclude=True)] = None
+    """What it needs that does not come with dpicl: a model, data, a GPU."""
     kind: Literal["grid", "amplification"] = "grid"
     """A grid of runs, or a table of amplification by subsampling."""
     methods: tuple[MethodName, ...] = ()
@@ -145,7 +153,8 @@ def load_pipelines(path: Path) -> Pipelines:
 
 def override(pipeline: Pipeline, changes: Mapping[Any, object], source: str = "command line") -> Pipeline:
     """The pipeline with some keys overridden, validated like the file. Raises DeclarationError, which names the `source` of the changes."""
-    unchanged = {name: getattr(pipeline, name) for name in Pipeline.model_fields if not {name, Pipeline.earlier.get(name)} & changes.keys()}
+    fields = {name: Pipeline.earlier.get(name) for name, field in Pipeline.model_fields.items() if not field.exclude}
+    unchanged = {name: getattr(pipeline, name) for name, earlier in fields.items() if not {name, earlier} & changes.keys()}
     return validate(Pipeline, {**unchanged, **changes}, source)
 
 

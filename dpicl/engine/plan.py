@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from dpicl.contract import Contract, Declared, TextContract
 from dpicl.contract.periods import ONCE, period_at, read_period
 from dpicl.engine.pipelines import Pipelines, find_pipeline, load_pipelines, override
-from dpicl.engine.quote import quote_plan
+from dpicl.engine.quote import AccountQuote, quote_plan
 from dpicl.engine.run_folder import Plan, check_stored, check_versions, read_plan, run_folder, write_plan
 from dpicl.engine.settings import Settings
 from dpicl.errors import BudgetError, DeclarationError, ModelRefusedError, ParameterError, PrivacyError
@@ -106,7 +106,13 @@ def check_plan(plan: Plan, settings: Settings) -> None:
 def check_caps(plan: Plan, settings: Settings) -> None:
     """Refuse a plan whose new releases would pass a cap. Raises BudgetError: with the cost, what is spent, the cap and what is left."""
     capped = {name for name in plan.pipeline.datasets if not settings.declared(name).privacy.budget.benchmark}
-    for line in quote_plan(plan, settings, [unit for unit in plan.units.values() if unit.dataset in capped]) if capped else ():
+    if capped:
+        check_quotes(quote_plan(plan, settings, [unit for unit in plan.units.values() if unit.dataset in capped]))
+
+
+def check_quotes(quotes: Iterable[AccountQuote]) -> None:
+    """See `check_caps`."""
+    for line in quotes:
         if not line.quote.allowed:
             quote, new = line.quote, line.releases - line.charged_before
             raise BudgetError(

@@ -22,18 +22,20 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, TypeVar
 
 import dpicl
-from dpicl.contract import Contract, TextContract, load_contract
 from dpicl.engine.state_home import BEFORE, default_home, make_private
 from dpicl.errors import DeclarationError, ParameterError, RunError
 
+if TYPE_CHECKING:  # contracts take a while to import: only where one is read
+    import pyarrow as pa
+
+    from dpicl.contract import Contract, TextContract
+
 CONTRACTS, TEXTS = "data_contracts", "texts"
 """Folder of the contracts of texts, below that of all contracts."""
-Kind = TypeVar("Kind", Contract, TextContract)
+Kind = TypeVar("Kind", "Contract", "TextContract")
 LOG_FORMATS = ("text", "json")
 _REPOSITORY = Path(dpicl.__file__).parent.parent
 _PACKAGED = Path(dpicl.__file__).parent / "resources"
@@ -167,16 +169,22 @@ class Settings:
 
     def contract(self, name: str) -> Contract:
         """The contract of a table, by its plain name. Raises ParameterError: there is none; DeclarationError: the file breaks a rule."""
+        from dpicl.contract import Contract
+
         return self._load(name, self.contracts, self.contract_names(), Contract)
 
     def texts(self, name: str) -> TextContract:
         """The contract of a set of texts, by its plain name. Raises ParameterError: there is none; DeclarationError: it breaks a rule."""
+        from dpicl.contract import TextContract
+
         return self._load(name, self.contracts / TEXTS, self.text_names(), TextContract)
 
     def declared(self, name: str) -> Contract | TextContract:
         """The contract of a data set of any kind. Raises ParameterError: there is none; DeclarationError: the file breaks a rule, or a
         table and a set of texts have one name.
         """
+        from dpicl.contract import Contract
+
         tables, texts = self.contract_names(), self.text_names()
         if name not in texts or (self.given and name == self.given.contract.name):
             return self._load(name, self.contracts, tables + texts, Contract)
@@ -185,6 +193,8 @@ class Settings:
         return self.texts(name)
 
     def _load(self, name: str, folder: Path, known: list[str], kind: type[Kind]) -> Kind:
+        from dpicl.contract import TextContract, load_contract
+
         if self.given is not None and name == self.given.contract.name and isinstance(self.given.contract, kind):
             return self.given.contract
         if name not in known:

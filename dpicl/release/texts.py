@@ -6,6 +6,9 @@ from typing import Any
 
 from dpicl.contract import TextContract
 from dpicl.engine.one_release import plan_of, release_once, standing_texts
+from dpicl.engine.plan import check_plan
+from dpicl.engine.quote import AccountQuote, quote_plan
+from dpicl.engine.releases import one_ledger
 from dpicl.engine.settings import Settings
 from dpicl.errors import ParameterError
 from dpicl.methods import METHODS
@@ -29,9 +32,31 @@ def release_of(
     """
     if isinstance(settings.declared(dataset), TextContract):
         return TextRelease(standing_texts(dataset, method, settings, generator=generator, **how))
+    _check_no_generator(dataset, generator)
+    return Release(release_once(plan_of(dataset, method, settings, anyway=anyway, **how), settings))
+
+
+def quote_of(
+    dataset: str, method: str | None, settings: Settings, *, generator: str | None = None, anyway: bool = False, **how: Any
+) -> list[AccountQuote]:
+    """What `release_of` would charge, by account; nothing for texts that a run has released. Opens accounts, spends nothing, reads no row.
+
+    Raises:
+        DpiclError: as `release_of`, but where the budget does not allow it: then `quote.allowed` is false.
+    """
+    if isinstance(settings.declared(dataset), TextContract):
+        standing_texts(dataset, method, settings, generator=generator, **how)
+        return []
+    _check_no_generator(dataset, generator)
+    with one_ledger(settings):
+        plan = plan_of(dataset, method, settings, anyway=anyway, **how)
+        check_plan(plan, settings)
+        return quote_plan(plan, settings)
+
+
+def _check_no_generator(dataset: str, generator: str | None) -> None:
     if generator is not None:
         raise ParameterError("generator", generator, f"none: no model reads the rows of {dataset}")
-    return Release(release_once(plan_of(dataset, method, settings, anyway=anyway, **how), settings))
 
 
 class TextRelease(Release):

@@ -11,7 +11,7 @@ from tests.harness import Place, call_main, complaint, install_texts, letters
 from tests.library.text_contracts import lines, records
 
 Capture = pytest.CaptureFixture[str]
-ASK = ("ask", "--account", "letters", "--model", "fake", "--shots", "1", "--count", "2", "--epsilon", "2")
+ASK = ("ask", "--contract", "letters", "--model", "fake", "--shots", "1", "--count", "2", "--epsilon", "2")
 
 
 @pytest.fixture(autouse=True)
@@ -54,7 +54,7 @@ def test_a_file_is_answered_until_the_queries_are_used_up(place: Place, capsys: 
         (("q", "--epsilon", "much"), "epsilon=much"),
         (("q", "--epsilon", "inf"), "letters: epsilon=inf"),
         (("q", "--epsilon", "6"), "of cap 5"),
-        (("q", "--account", "heart"), "expected one of"),
+        (("q", "--contract", "heart"), "expected one of"),
         (("q", "--model", "http://127.0.0.1:9/v1#far"), "raw rows stay local"),
         (("q", "--model", "coarse"), "has dtype bfloat16"),
         (("q", "--aggregation", "embedding"), "does not fit answers of its kind"),

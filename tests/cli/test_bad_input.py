@@ -81,7 +81,7 @@ def test_a_wrong_option_of_run_is_refused(place: Place, capsys: Capture, name: s
 COMMANDS = {
     "an unknown command": (("nope",), "No such command 'nope'"),
     "a report of an unknown run": (("report", "nope"), "run nope: no such run"),
-    "a report of no run": (("report",), "run_id"),
+    "a report of no run": (("report",), "RUN"),
     "showing an unknown contract": (("contract", "show", "nope"), "dataset='nope'"),
     "showing a path": (("contract", "show", "../../etc/passwd"), "dataset='../../etc/passwd'"),
     "checking what is not there": (("contract", "check", "nope.yaml"), "nope.yaml: cannot be read"),

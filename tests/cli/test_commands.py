@@ -9,10 +9,12 @@ import time
 from contextlib import suppress
 
 import pytest
+import yaml
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
+from dpicl.cli.terminal import console
 from flows.console import _one_sentence
-from tests.harness import REAL_DATA, SMALL_OPTIONS, Place, World, call_main, complaint, end, install, said, shop, until
+from tests.harness import REAL_DATA, SMALL_OPTIONS, Place, World, call_main, complaint, end, install, said, shop, talk, until
 
 Capture = pytest.CaptureFixture[str]
 CONTRACTS = ("adult", "bank", "blood", "breast_cancer", "calhousing", "car", "diabetes", "heart", "jungle")
@@ -52,8 +54,28 @@ def test_the_help_lists_every_command(place: Place, capsys: Capture) -> None:
 
 def test_list_shows_pipelines_schedules_and_models(place: Place, capsys: Capture) -> None:
     out = said(capsys, "list")
-    assert all(name in out for name in ("demo", "table-2", "table-3-as-printed", "table-5", "0 6 * * 1", "breast_cancer"))
+    assert all(name in out for name in ("demo", "table-2", "table-3-as-printed", "table-5", "0 6 * * 1"))
     assert "tiny" in out and "org/name[@revision]" in out
+
+
+def test_list_says_what_pipelines_are_for_in_a_terminal_of_100_columns(
+    place: Place, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(console, "width", 100)
+    pipelines = yaml.safe_load((place.root / "pipelines.yaml").read_text())
+    for key in ("group", "takes", "needs"):
+        del pipelines["pipelines"]["private"][key]
+    (place.root / "pipelines.yaml").write_text(yaml.safe_dump(pipelines, sort_keys=False))
+    groups: dict[str, list[str]] = {}
+    for line in said(capsys, "list").partition("models: ")[0].splitlines()[1:]:
+        if line.startswith((" to ", " others")):
+            rows = groups.setdefault(line.strip(), [])
+        elif line[3] != " ":
+            rows.append(line.split()[0])
+    assert [*groups] == ["to try", "to protect", "to reproduce", "others"] and groups["others"] == ["private"]
+    assert (
+        {"demo", "few-shot-demo"} <= {*groups["to try"]} and "private-table" in groups["to protect"] and "table-2" in groups["to reproduce"]
+    )
 
 
 @pytest.mark.parametrize("name", CONTRACTS)
@@ -118,7 +140,7 @@ def test_the_installed_command_refuses_in_one_sentence(place: Place) -> None:
 
 def test_run_and_report_write_the_same_report(world: World, capsys: Capture) -> None:
     finished = world.dpicl("run", "demo", *SMALL_OPTIONS, "--run-id", "commands")
-    assert finished.returncode == 0 and not finished.stderr, finished.stderr
+    assert finished.returncode == 0 and not talk(finished.stderr), finished.stderr
     report = world.run("commands") / "report.html"
     assert f"report: {report}" in finished.stdout
     before = report.read_bytes()

@@ -32,9 +32,11 @@ def keys(value: Any) -> set[str]:
 def test_commands_print_the_keys_that_their_page_lists(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     declare(place, daily=DAILY)
     asked = place.dpicl("run", "daily", "--dry-run", "--json")
+    price = place.dpicl("protect", "till", "--method", "gdp_tabicl", "--shots", "2", "--dry-run", "--json")
     (quote,) = quotes = json.loads(asked.stdout)
     assert keys(quotes) == listed("dpicl run PIPELINE --dry-run") and "epsilon in nats" in asked.stderr
     assert (quote["releases"], quote["charged_before"], quote["allowed"], quote["epsilon_spent"]) == (1, 0, True, 0)
+    assert [one["epsilon"] for one in json.loads(price.stdout)] == [quote["epsilon"]] and price.stderr == asked.stderr.splitlines(True)[0]
     assert place.dpicl("protect", "till", "--method", "gdp_tabicl", "--shots", "2", "--out", "demos.jsonl").returncode == 0
     with place.entered():
         (account,) = accounts = json.loads(said(capsys, "budget", "--json"))
@@ -45,7 +47,7 @@ def test_commands_print_the_keys_that_their_page_lists(place: Place, capsys: pyt
         (forecast,) = forecasts = json.loads(said(capsys, "forecast", "--json"))
         assert keys(forecasts) == listed("dpicl forecast") and forecast["pipeline"] == "daily"
         shown = json.loads(said(capsys, "list", "--json"))
-        assert keys(shown) == listed("dpicl list") and [one["name"] for one in shown["pipelines"]] == ["daily"]
+        assert keys(shown) == listed("dpicl list") and [(one["name"], one["group"]) for one in shown["pipelines"]] == [("daily", None)]
         checked = json.loads(said(capsys, "contract", "check", "till", "--json"))
         assert keys(checked) == listed("dpicl contract check NAME") and checked["contract"]["name"] == "till"
 
@@ -68,6 +70,7 @@ def test_what_has_no_bound_is_null(place: Place, capsys: pytest.CaptureFixture[s
 
 def test_a_run_is_not_printed(place: Place) -> None:
     assert "--json needs --dry-run" in complaint(place.dpicl("run", "demo", "--json"))
+    assert "--json needs --dry-run" in complaint(place.dpicl("protect", "breast_cancer", "--out", "a.jsonl", "--json"))
     assert "--json shows accounts" in complaint(place.dpicl("budget", "shop", "--cap", "3", "--json"))
 
 

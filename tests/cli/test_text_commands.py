@@ -60,7 +60,6 @@ SMALL = ("--epsilons", "4", "--seeds", "0", "--shots", "2")
         ),
         (("few-shot-demo", "--generator", "nobody"), "model 'nobody' is unknown"),
         (("few-shot-demo", "--writer", "nobody"), "model 'nobody' is unknown"),
-        (("few-shot-demo", "--writer", "fake", "--generator", "fake"), "command line: has both `generator` and `writer`"),
         (("few-shot-demo", "--epsilons", "0"), "expected a number > 0, or inf"),
         (("few-shot-demo", "--shots", "0"), "expected greater than or equal to 1"),
         (

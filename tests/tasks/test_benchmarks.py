@@ -77,7 +77,7 @@ def test_a_table_is_protected_as_a_benchmark_only_while_it_is_the_published_one(
 
 
 def test_texts_that_are_not_published_answer_nothing(place: Place, capsys: Capture) -> None:
-    asking = ("ask", "a query", "--account", "letters", "--model", "fake", "--count", "4")
+    asking = ("ask", "a query", "--contract", "letters", "--model", "fake", "--count", "4")
     assert complaint(call_main(asking, capsys)) == f"letters: {REFUSED} letters`"
     assert _charged(place) == 0
     publish(place, "letters")

@@ -154,7 +154,7 @@ def test_texts_under_a_cap_are_answered_by_a_model_that_was_named(place: Place, 
 
 
 def test_the_command_line_refuses_in_one_sentence(place: Place) -> None:
-    assert "no model is named" in complaint(place.dpicl("ask", "--account", "letters", "hello"))
+    assert "no model is named" in complaint(place.dpicl("ask", "--contract", "letters", "hello"))
     for dry_run in ((), ("--dry-run",)):
         told = complaint(
             place.dpicl("run", "few-shot-demo", "--datasets", "letters", "--epsilons", "1", "--model", "http://127.0.0.1:1/v1#m", *dry_run)

@@ -73,7 +73,7 @@ def given(method: str) -> Command:
 
 def ask(query: str, *, more: tuple[str, ...] = ()) -> Command:
     """`dpicl ask` for one answer of an ensemble."""
-    arguments = ("ask", query, "--account", NAME, "--model", "fake", "--shots", "1", "--count", "1", "--epsilon", "1.0", *more)
+    arguments = ("ask", query, "--contract", NAME, "--model", "fake", "--shots", "1", "--count", "1", "--epsilon", "1.0", *more)
     return lambda: command_line(*arguments)
 
 

@@ -1,0 +1,41 @@
+"""Arguments and options that several commands take: one word for one thing, with what it means and what completes it.
+
+An option is plural where it takes several values, as the keys of pipelines.yaml are. `SAME` makes the other number, and earlier names, mean
+the same, without a place in the help.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from dpicl.cli import names
+
+SAME = {
+    "account": "contract",
+    "writer": "generator",
+    **{one: f"{one}s" for one in ("dataset", "epsilon", "method", "option", "sampling-rate", "seed")},
+}
+"""Names of options by other ones; in a command whose option is called as the other one is, both are that option."""
+MANY = "comma-separated"
+Contract = Annotated[str, typer.Argument(help="Name of a contract; `dpicl data list` shows them.", autocompletion=names.contracts)]
+Method = Annotated[
+    str | None,
+    typer.Option(help="A method on tables. Default: the one whose released rows are best, for --trust.", autocompletion=names.methods),
+]
+Trust = Annotated[str, typer.Option(help="Who sees true rows: central, a curator; local, the client alone.")]
+Epsilon = Annotated[str, typer.Option(help="Privacy parameter of the release, in nats.")]
+MethodOptions = Annotated[list[str] | None, typer.Option("--option", help="An option of the method, NAME=VALUE; may be repeated.")]
+Anyway = Annotated[
+    bool, typer.Option("--anyway", help="Make the release even where it would be little but noise at the contract's population.")
+]
+Period = Annotated[
+    str | None,
+    typer.Option(help="Make a new release for this period, such as 2026-12 or once. Default: the contract's current period."),
+]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Make all checks that come before a row is read, print what would be charged, and stop.")
+]
+PricesAsJson = Annotated[bool, typer.Option("--json", help="With --dry-run: print JSON in place of a table.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON in place of a table.")]

@@ -1,0 +1,148 @@
+"""The commands that release something or answer from it: `protect`, `synth`, `ask`."""
+
+from __future__ import annotations
+
+import gc
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dpicl.cli import names
+from dpicl.cli.options import Anyway, Contract, DryRun, Epsilon, Method, MethodOptions, Period, PricesAsJson, Trust
+from dpicl.cli.terminal import check_state, errors, say
+from dpicl.engine.settings import Settings
+from dpicl.errors import DpiclError
+
+
+def protect(
+    contract: Contract,
+    out: Annotated[Path | None, typer.Option(help="The new file to write; required but for --dry-run.")] = None,
+    method: Method = None,
+    trust: Trust = "central",
+    epsilon: Epsilon = "1",
+    shots: Annotated[int, typer.Option(min=1, max=64, help="Number of demonstrations.")] = 4,
+    form: Annotated[
+        str,
+        typer.Option(
+            "--as",
+            help="jsonl (text and answer), text, chat (messages), alpaca or sharegpt; or csv or parquet, for 10,000 rows.",
+        ),
+    ] = "jsonl",
+    option: MethodOptions = None,
+    anyway: Anyway = False,
+    period: Period = None,
+    generator: Annotated[
+        str | None,
+        typer.Option(help="Of texts that a run has released: the model that wrote them, if several have.", autocompletion=names.models),
+    ] = None,
+    dry_run: DryRun = False,
+    as_json: PricesAsJson = False,
+) -> None:
+    """Release demonstrations of a table to a file. No model is needed, and repeating it in the same period is free and gives the same bytes.
+
+    Of a set of texts, it writes what a run has released, at no cost.
+    """
+    how = {"method": method, "trust": trust, "epsilon": epsilon, "anyway": anyway, "period": period}
+    _release(contract, out, form, dry_run, as_json, shots=shots, options=option or (), generator=generator, **how)
+
+
+def synth(
+    contract: Contract,
+    out: Annotated[Path | None, typer.Option(help="The new file to write, .parquet or .csv; required but for --dry-run.")] = None,
+    rows: Annotated[int, typer.Option(min=1, max=10_000_000, help="Number of rows.")] = 10_000,
+    method: Method = None,
+    trust: Trust = "central",
+    epsilon: Epsilon = "1",
+    option: MethodOptions = None,
+    anyway: Anyway = False,
+    period: Period = None,
+    quality: Annotated[Path | None, typer.Option(help="A new file for a page on how good the release is; costs nothing.")] = None,
+    dry_run: DryRun = False,
+    as_json: PricesAsJson = False,
+) -> None:
+    """Release synthetic rows of a table to a file. Any number of rows costs the same, and repeating it is free."""
+    if out is not None and out.suffix not in (".csv", ".parquet"):
+        raise DpiclError(f"out={out.name}: expected a name that ends in .parquet or .csv")
+    form = "parquet" if out is None else out.suffix.removeprefix(".")
+    how = {"method": method, "trust": trust, "epsilon": epsilon, "anyway": anyway, "period": period}
+    _release(contract, out, form, dry_run, as_json, rows=rows, options=option or (), quality=quality, **how)
+
+
+def _release(contract: str, out: Path | None, form: str, dry_run: bool, as_json: bool, **how: Any) -> None:
+    if as_json and not dry_run:
+        raise DpiclError("--json needs --dry-run: what a release came to stands in its certificate, beside the file")
+    if out is None and not dry_run:
+        raise DpiclError("a release goes to a new file; expected --out FILE, or --dry-run, which says what it would cost")
+    gc.disable()  # a release ends before what it leaves is worth looking for
+    from dpicl.cli.protect import print_price, release_to_file, without_pandas
+    from dpicl.engine.stage import StageFailed, clean_errors
+
+    try:
+        without_pandas()
+        check_state()
+        do = partial(print_price, as_json=as_json) if dry_run else release_to_file
+        clean_errors("protect", do)(contract, out, form, **how)
+    except StageFailed as error:
+        say(f"dpicl: {error}; repeating the command is not charged again", to=errors)
+        raise typer.Exit(1) from None
+    finally:
+        gc.enable()
+
+
+def ask(
+    query: Annotated[str | None, typer.Argument(help="A query.")] = None,
+    contract: Annotated[
+        str,
+        typer.Option(help="Name of the contract whose private texts answer.", autocompletion=names.contracts),
+    ] = "docstrings",
+    queries: Annotated[
+        str | None,
+        typer.Option(help="A file with one query a line; with --demos, of rows in CSV or .jsonl. `-` is standard input."),
+    ] = None,
+    demos: Annotated[Path | None, typer.Option(help="Answer rows with these demonstrations of `dpicl protect`, at no cost.")] = None,
+    epsilon: Annotated[str, typer.Option(help="Privacy parameter of all --count queries together, in nats.")] = "1",
+    count: Annotated[int, typer.Option(min=1, max=100_000, help="Number of queries that are charged at once, before the first.")] = 100,
+    shots: Annotated[int, typer.Option(min=1, max=64, help="Number of private rows in a prompt.")] = 4,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="A model that may see the rows; required unless they are a benchmark's. With --demos, any model.",
+            autocompletion=names.models,
+        ),
+    ] = None,
+    aggregation: Annotated[
+        str | None,
+        typer.Option(
+            help="How the ensemble's answers are combined. Default: votes where the contract lists labels, else embedding.",
+        ),
+    ] = None,
+    subsets: Annotated[int | None, typer.Option(help="Number of prompts for each query. Default: the contract's.")] = None,
+    again: Annotated[bool, typer.Option("--again", help="Charge another --count queries when the current ones are used up.")] = False,
+    period: Period = None,
+) -> None:
+    """Answer queries from private texts, or rows by demonstrations.
+
+    Texts are charged once for each --count queries, demonstrations cost nothing, and a repeated query is free.
+    """
+    from dpicl.cli.ask import answer_queries, answer_rows, read_queries
+    from dpicl.engine.query_session import request_of
+    from dpicl.engine.stage import StageFailed, clean_errors
+
+    settings = Settings.from_environment()
+    if demos is not None:
+        if query is not None or queries is None or model is None:
+            raise DpiclError("--demos answers rows of a file by a model; expected --queries (`-` for standard input) and --model")
+        answer = partial(clean_errors("ask", answer_rows), demos, queries, model, settings)
+    else:
+        texts, options = read_queries(query, queries), {"aggregation": aggregation, "subsets": subsets}
+        request = request_of(
+            contract, epsilon=epsilon, shots=shots, count=count, model=model, options=options, settings=settings, period=period
+        )
+        answer = partial(clean_errors("ask", answer_queries), request, texts, settings, again=again)
+    try:
+        answer()
+    except StageFailed as error:
+        say(f"dpicl: {error}", to=errors)
+        raise typer.Exit(1) from None
