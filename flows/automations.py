@@ -64,6 +64,7 @@ def ensure_automations(notify: str | None) -> None:
     wanted = [
         AutomationCore(
             name=f"{PREFIX}{name}",
+            description=f"Fires when {sentence}.",
             trigger=EventTrigger(
                 expect={event}, for_each={"prefect.resource.id"}, posture=Posture.Reactive, threshold=1, within=timedelta(0)
             ),
@@ -76,7 +77,9 @@ def ensure_automations(notify: str | None) -> None:
         )
     ]
     crashed = ChangeFlowRunState(state=StateType.CRASHED, message=f"no sign of life for {SILENT.total_seconds():g} s")
-    wanted.append(AutomationCore(name=f"{PREFIX}run stuck", trigger=_WENT_SILENT, actions=[crashed, *notice("a run went silent")]))
+    silent = f"Fires when a run has shown no sign of life for {SILENT.total_seconds() / 60:g} minutes, and marks it as crashed."
+    actions = [crashed, *notice("a run went silent")]
+    wanted.append(AutomationCore(name=f"{PREFIX}run stuck", description=silent, trigger=_WENT_SILENT, actions=actions))
     with get_client(sync_client=True) as client:
         for automation in wanted:
             known = client.read_automations_by_name(automation.name)

@@ -15,7 +15,7 @@ from prefect.schedules import Cron
 from rich.console import Console
 
 from dpicl.engine.forecast import forecast
-from dpicl.engine.pipelines import Pipeline, Pipelines, load_pipelines
+from dpicl.engine.pipelines import Pipeline, Pipelines, load_pipelines, override
 from dpicl.engine.plan import draft_plan
 from dpicl.engine.quote import charges
 from dpicl.engine.releases import open_ledger
@@ -23,6 +23,7 @@ from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError, RunError
 from flows.automations import ensure_automations
 from flows.environment import DEFAULTS
+from flows.naming import description, tags_of
 from flows.recovery import orphans_looked_after
 from flows.runtime import check_named
 from flows.sweep import ACCOUNT_LIMIT, sweep
@@ -41,9 +42,11 @@ def _deployment(name: str, pipeline: Pipeline) -> dict[str, Any]:
     """A pipeline as a deployment of the sweep, by Prefect's names: what a served one and a described one share."""
     schedule = pipeline.schedule
     changes = {"changes": dict(schedule.parameters)} if schedule and schedule.parameters else {}
+    scheduled = override(pipeline, changes.get("changes", {}))
     return {
         "name": name,
-        "description": pipeline.title,
+        "description": description(scheduled),
+        "tags": tags_of(scheduled),
         "parameters": {"pipeline": name, **changes},
         "concurrency_limit": schedule.concurrency_limit if schedule else 1,
     }

@@ -17,9 +17,10 @@ from prefect_dask import DaskTaskRunner
 from dpicl.engine.plan import make_plan
 from dpicl.engine.quote import charges
 from dpicl.engine.releases import check_shared, open_ledger
-from dpicl.engine.run_folder import read_plan
+from dpicl.engine.run_folder import Plan, read_plan
 from dpicl.engine.settings import Settings
 from dpicl.errors import ParameterError
+from flows.naming import name_flow_run
 from flows.recovery import folder_name, held, killed_after, resubmit, resubmit_later, scheduled_run
 from flows.runtime import local_cluster
 from flows.wiring import run_on_prefect
@@ -59,11 +60,11 @@ def sweep(
     """Run a pipeline of pipelines.yaml.
 
     Args:
-        pipeline: its name.
-        changes: fields that replace the file's, e.g. `{"datasets": ["blood"]}`; public values only.
-        run_id: folder name; made from the pipeline and the time if None.
-        resume: go on with `run_id`, doing only what is missing.
-        period: of all releases, in place of what contracts and the time that the run is due say.
+        pipeline: Name of the pipeline in pipelines.yaml.
+        changes: Keys of the pipeline that this run overrides, e.g. `{"datasets": ["blood"], "epsilons": [1]}`; public values only.
+        run_id: Name of the run's folder; the pipeline and the time if left out.
+        resume: Go on with the run `run_id`: do only what is missing.
+        period: Period of all releases, e.g. `2026-12`; what the contracts say of the time that the run is due if left out.
 
     Returns:
         The run's id.
@@ -73,7 +74,7 @@ def sweep(
         if scheduled is not None:
             return _scheduled(pipeline, scheduled, settings, changes or {}, run_id, resume=resume, period=period)
         run = make_plan(pipeline, changes or {}, run_id, resume=resume, period=period)
-        _check_ledger(run, settings, is_on_pool=False)
+        _begun(run, settings, is_on_pool=False)
         run_on_prefect(run)
         return run.name
 
@@ -94,8 +95,7 @@ def _scheduled(
     with held(flow_run.id, settings):
         name, begun = (run_id, resume or flow_run.run_count > 1) if run_id else folder_name(pipeline, flow_run, settings)
         run = make_plan(pipeline, changes, name, resume=begun, period=period, when=flow_run.expected_start_time)
-        _check_ledger(run, settings, is_on_pool=flow_run.work_pool_name is not None)
-        plan = read_plan(run)
+        plan = _begun(run, settings, is_on_pool=flow_run.work_pool_name is not None)
         with open_ledger(settings) as ledger:
             limits = [ACCOUNT_LIMIT + account.name for account, _ in charges(ledger, plan, settings) if not account.benchmark]
         others_finished = concurrency(limits, lease_duration=LEASE_SECONDS) if limits else nullcontext()
@@ -105,8 +105,10 @@ def _scheduled(
     return run.name
 
 
-def _check_ledger(run: Path, settings: Settings, *, is_on_pool: bool) -> None:
-    """Where other hosts may work on the same rows, one ledger is needed for all of them."""
-    host = urlsplit(os.environ.get("DASK_SCHEDULER_ADDRESS", "")).hostname
+def _begun(run: Path, settings: Settings, *, is_on_pool: bool) -> Plan:
+    """Name the flow run by its plan. Where other hosts may work on the same rows, one ledger is needed for all of them."""
+    plan, host = read_plan(run), urlsplit(os.environ.get("DASK_SCHEDULER_ADDRESS", "")).hostname
+    name_flow_run(plan)
     if is_on_pool or host not in (None, "localhost", "127.0.0.1", "::1"):
-        check_shared((settings.declared(name) for name in read_plan(run).pipeline.datasets), settings)
+        check_shared((settings.declared(name) for name in plan.pipeline.datasets), settings)
+    return plan

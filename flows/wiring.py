@@ -27,7 +27,7 @@ from dpicl.engine.stages.score import serialize
 from dpicl.report.stages import report_steps, write_report
 from flows.gpus import on_gpus, scoring_workers
 from tasks import validate  # noqa: F401 - in its tasks expectations are evaluated beside our rules
-from tasks.publish import show_budget, show_checks, show_figures, show_release, show_results
+from tasks.publish import show_budget, show_checks, show_figures, show_overview, show_release, show_results
 from tasks.wrapper import task_of
 
 log = logging.getLogger("dpicl.flows")
@@ -55,6 +55,7 @@ class OnPrefect(Executor):
         self.model_workers = scoring_workers(self._client)
         self._run, self._units = run, set(plan.units)
         done = sum((run / "units" / key / RESULTS).exists() for key in plan.units)
+        show_overview(str(run))
         self._progress = Progress(len(plan.units), done)
 
     def call(self, step: Step) -> None:
@@ -88,7 +89,7 @@ class OnPrefect(Executor):
         if step.stage is serialize and error is None:
             show_release(*references)
         if step.stage is write_report and error is None:
-            for show in (show_results, show_figures, show_budget):
+            for show in (show_results, show_figures, show_budget, show_overview):
                 show(*references)
 
     def strand_ended(self, name: str) -> None:
@@ -102,8 +103,11 @@ class Progress:
 
     def __init__(self, total: int, finished: int) -> None:
         self._total, self._finished, self._told = total, finished, time.monotonic()
-        share = 100 * finished / total if total else 100.0
-        self._artifact: Any = create_progress_artifact(share, description=f"{total} units")
+        self._artifact: Any = create_progress_artifact(**self._shown())
+
+    def _shown(self) -> dict[str, Any]:
+        share = 100 * self._finished / self._total if self._total else 100.0
+        return {"progress": share, "description": f"{self._finished} of {self._total} units (a method on a data set, with one seed)"}
 
     def one_more(self) -> None:
         """Another unit has finished, or failed."""
@@ -111,4 +115,4 @@ class Progress:
         if self._finished == self._total or time.monotonic() - self._told > 1:
             self._told = time.monotonic()
             with suppress(httpx.HTTPError, PrefectException):  # a bar is not worth a run
-                update_progress_artifact(self._artifact, 100 * self._finished / self._total)
+                update_progress_artifact(self._artifact, **self._shown())

@@ -1,6 +1,7 @@
-"""What the orchestrator's pages show of a run: released tables and results, as artifacts.
+"""What the orchestrator's pages show of a run: released tables and results, as artifacts, and first an overview that links the others.
 
-Artifacts are stored in plain by the orchestrator: only released values and counts go in.
+Artifacts are stored in plain by the orchestrator: only released values and counts go in. Their keys name a pipeline, a data set or a
+unit and no run, so that a key's page shows one run after another.
 """
 
 from __future__ import annotations
@@ -14,9 +15,16 @@ from pathlib import Path
 
 from prefect import Task
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.actions import ArtifactUpdate
+from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId
+from prefect.client.schemas.objects import Artifact
+from prefect.client.schemas.sorting import ArtifactSort
+from prefect.context import TaskRunContext
 from prefect.events import emit_event
 
 from dpicl.engine.artefacts import read_released, read_texts
+from dpicl.engine.collect import MANIFEST
 from dpicl.engine.files import read_json
 from dpicl.engine.forecast import Forecast, forecast
 from dpicl.engine.releases import open_ledger, spending_of
@@ -26,12 +34,17 @@ from dpicl.engine.stage import stage
 from dpicl.errors import DpiclError
 from dpicl.methods import tabular
 from dpicl.methods.text_method import TextMethod
+from dpicl.report.blocks import Report, Text
 from dpicl.report.figures import figures_of
 from dpicl.report.load import load_run
+from dpicl.report.markdown import to_markdown
+from dpicl.report.story import overview
 from dpicl.report.svg import standalone
 from tasks.wrapper import as_task
 
 MAX_ROWS = 200
+READ_IN_ORDER = ("checks", "released", "results", "figures", "budget", "report")
+"""What the keys of artifacts begin with, as the overview lists them."""
 VALIDATION_FAILED, BUDGET_LOW = "dpicl.validation.failed", "dpicl.budget.low"
 """Events: of a data set with the number of failed checks, of an account with costs."""
 log = logging.getLogger("dpicl.tasks")
@@ -47,11 +60,47 @@ def _shows(what: str, reference: str = "") -> Callable[[Callable[..., str]], Tas
     return lambda function: as_task(stage(f"show {what}", f"show {what} {{{reference}}}" if reference else f"show {what}")(function))
 
 
+@_shows("overview")
+def show_overview(run: str) -> str:
+    """What was protected, at what cost, and what came of it, once that is known; then links to the flow run's other artifacts."""
+    folder = Path(run)
+    plan = read_plan(folder)
+    period = "".join(f", period {one}" for one in sorted({*plan.periods.values()}))
+    about = f"Pipeline {plan.pipeline_name}, run {plan.run_id}{period}"
+    if (folder / MANIFEST).exists():
+        shown = overview(load_run(folder), about)
+    else:
+        shown = Report(
+            plan.pipeline.title, about, (Text("What was protected, at what cost, and what came of it is told here at the end."),), ()
+        )
+    key, made = artifact_key("overview", plan.pipeline_name), _artifacts_of_this_flow_run()
+    ranks = {one: READ_IN_ORDER.index(begin) for one in made if (begin := one.partition("-")[0]) in READ_IN_ORDER}
+    # relative, and so right wherever the pages are
+    links = [f"1. [{made[one].description}]({made[one].id})" for one in sorted(ranks, key=lambda one: (ranks[one], one))]
+    text = "\n\n".join([to_markdown(shown), *(["## In this order", "\n".join(links)] if links else [])])
+    if key not in made:
+        create_markdown_artifact(key=key, markdown=text, description="Overview: what was protected, at what cost, and what came of it")
+    else:
+        with get_client(sync_client=True) as client:
+            client.update_artifact(made[key].id, ArtifactUpdate(data=text))
+    return f"{len(links)} artifacts"
+
+
+def _artifacts_of_this_flow_run() -> dict[str, Artifact]:
+    """By key, the newest of each."""
+    context = TaskRunContext.get()
+    assert context is not None
+    ours = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[context.task_run.flow_run_id]))
+    with get_client(sync_client=True) as client:
+        found = client.read_artifacts(artifact_filter=ours, sort=ArtifactSort.CREATED_DESC)
+    return {one.key: one for one in reversed(found) if one.key}
+
+
 @_shows("checks", "dataset")
 def show_checks(run: str, dataset: str) -> str:
     """Which checks of a data set hold; an event where one of severity `fail` does not."""
     rows = read_json(Path(run) / "validation" / f"{dataset}.json")
-    described = f"Checks of {dataset}: whether they hold, never values"
+    described = f"Checks of {dataset}: which rules of its contract hold, never values"
     create_table_artifact(key=artifact_key("checks", dataset), table=rows, description=described)
     failed = [row for row in rows if row["severity"] == "fail" and not row["holds"]]
     if failed:
@@ -68,7 +117,8 @@ def show_release(run: str, unit_key: str) -> str:
         rows = folder.method.shown(read_texts(folder)[0], folder.texts)
     else:
         rows = tabular(folder.unit.method).shown(read_released(folder), folder.contract, folder.unit)
-    create_table_artifact(key=artifact_key("released", unit_key), table=rows[:MAX_ROWS], description=f"Released by {unit_key}")
+    described = f"Released from {folder.unit.dataset} by {folder.method.title}, seed {folder.unit.seed}"
+    create_table_artifact(key=artifact_key("released", unit_key), table=rows[:MAX_ROWS], description=described)
     return f"{len(rows)} released rows"
 
 
@@ -77,11 +127,11 @@ def show_results(run: str) -> str:
     """Results and report of a run."""
     with (Path(run) / "results.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    name = Path(run).name
-    create_table_artifact(key=artifact_key("results", name), table=rows[:2000], description=f"Results of {name}")
+    name = read_plan(Path(run)).pipeline_name
+    create_table_artifact(key=artifact_key("results", name), table=rows[:2000], description="Results: every score, at every epsilon")
     report = Path(run) / "report.md"
     if report.exists():
-        create_markdown_artifact(key=artifact_key("report", name), markdown=report.read_text("utf-8"), description=f"Report of {name}")
+        create_markdown_artifact(key=artifact_key("report", name), markdown=report.read_text("utf-8"), description="The whole report")
     return f"{len(rows)} results"
 
 
@@ -94,8 +144,8 @@ def show_figures(run: str) -> str:
     encoded = [(title, base64.b64encode(standalone(figure).encode()).decode()) for title, figure in named if figure]
     parts = [f"### {title}\n\n![{title}](data:image/svg+xml;base64,{picture})" for title, picture in encoded]
     if parts:
-        name = Path(run).name
-        create_markdown_artifact(key=artifact_key("figures", name), markdown="\n\n".join(parts), description=f"Figures of {name}")
+        name = read_plan(Path(run)).pipeline_name
+        create_markdown_artifact(key=artifact_key("figures", name), markdown="\n\n".join(parts), description="Figures: scores by epsilon")
     return f"{len(parts)} figures"
 
 
@@ -118,7 +168,8 @@ def show_budget(run: str) -> str:
             left = "-" if cap is None else _shown(cap - spent)
             outlook = forecasts[name].sentence.partition("; ")[2] if name in forecasts else ""
             rows.append(facts | {"cap": "none" if cap is None else cap, "left": left, "outlook": outlook})
-    create_table_artifact(key=artifact_key("budget", folder.name), table=rows, description="What was spent, epsilon in nats")
+    described = "Budget: what was spent and what is left, epsilon in nats"
+    create_table_artifact(key=artifact_key("budget", plan.pipeline_name), table=rows, description=described)
     for line in forecasts.values():
         if not line.is_enough:
             log.warning("%s", line.sentence)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 from typing import Any
 
 from prefect import Task, task
@@ -16,6 +17,8 @@ from dpicl.errors import DpiclError
 
 RETRIES = 2
 _tasks: dict[Stage, Task[..., str]] = {}
+# Every other line of a run's page: the stage's own line says that it is done.
+logging.getLogger("prefect.task_runs").addFilter(lambda record: record.getMessage() != "Finished in state Completed()")
 
 
 def as_task(stage: Stage, work: Stage | None = None) -> Task[..., str]:

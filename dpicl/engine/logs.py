@@ -76,10 +76,12 @@ def stage_log(stage: str, references: Sequence[Any]) -> Iterator[list[str]]:
     as_json, started = set_up(Settings.current().log_format), time.perf_counter()
     counts: list[str] = []
     which = _attempt.get()
-    token = _at.set({"stage": stage, **_named(references), **({} if which is None else {"attempt": which})})
+    named = _named(references)
+    token = _at.set({"stage": stage, **named, **({} if which is None else {"attempt": which})})
+    owner = None if as_json else named.get("unit", named.get("dataset"))  # which a line of JSON says apart
     try:
         yield counts
-        _log.info("%s: %s", stage, *counts, extra={"seconds": time.perf_counter() - started})
+        _log.info("%s: %s", " ".join(filter(None, (stage, owner))), *counts, extra={"seconds": time.perf_counter() - started})
     except Exception as error:
         if as_json:
             _log.error("%s: failed: %s", stage, error, extra={"seconds": time.perf_counter() - started})

@@ -21,7 +21,7 @@ def test_a_run_on_a_server_without_log_probabilities_reserves_nothing_and_goes_o
             world.sweep("asked-first", changes, pipeline="private")
         with world.entered(), open_ledger(Settings.from_environment()) as ledger:
             assert not [account for account in ledger.accounts() if account.name == "unpaid" and ledger.entries(account.name)]
-        assert {task["name"].split("-")[0] for task in world.task_runs("asked-first")} == {"probe models"}
+        assert {task["name"].split("-")[0] for task in world.task_runs("asked-first")} == {"show overview", "probe models"}
         server.habits = Habits()
         run = world.sweep("asked-first", changes, pipeline="private", resume=True)
     assert (run / "report.html").exists()

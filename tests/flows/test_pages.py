@@ -63,8 +63,13 @@ def text_of(shown: str) -> str:
 
 def artifact(world: World, **wanted: str) -> dict[str, Any]:
     """The newest artifact with this key, of this type or of this flow run."""
-    chosen = {name: {"any_": [value]} for name, value in wanted.items()}
+    chosen: dict[str, Any] = {name: {"any_": [value]} for name, value in wanted.items()}
     return dict(world.ask("artifacts/filter", {"artifacts": chosen, "sort": "CREATED_DESC"})[0])
+
+
+def of_retried(world: World, key: str) -> dict[str, Any]:
+    """An artifact of the run; its key is that of other runs of the pipeline too."""
+    return artifact(world, key=key, flow_run_id=world.flow_run("retried")["id"])
 
 
 def path_of(found: dict[str, Any]) -> str:
@@ -81,9 +86,9 @@ def test_the_run_is_kept_in_postgresql(world: World, retried: Path) -> None:
 def test_the_flow_run_s_page_lists_every_stage(world: World, retried: Path, page: Page) -> None:
     flow_run = world.flow_run("retried")["id"]
     names = [f"{stage} ldp_tabicl__breast_cancer__seed0" for stage in STAGES[3:9] if stage != "score"]
-    newest = [stage for stage in STAGES if stage != "ingest"]  # the page shows twenty task runs, and more when it is scrolled
+    newest = [stage for stage in STAGES if stage not in ("ingest", "validate")]  # the page shows twenty, and more when it is scrolled
     assert page(f"/v2/runs/flow-run/{flow_run}?tab=TaskRuns", "split breast_cancer", *names, *newest, "Completed")
-    assert "ingest breast_cancer" in {task["name"] for task in world.task_runs("retried")}
+    assert {"ingest breast_cancer", "validate breast_cancer"} <= {task["name"] for task in world.task_runs("retried")}
 
 
 def test_the_flow_run_s_page_tells_of_both_retries(world: World, retried: Path, page: Page) -> None:
@@ -93,8 +98,13 @@ def test_the_flow_run_s_page_tells_of_both_retries(world: World, retried: Path, 
 
 def test_the_flow_run_s_page_lists_its_results_plots_and_progress(world: World, retried: Path, page: Page) -> None:
     flow_run = world.flow_run("retried")["id"]
-    tables = [f"TABLE {key}" for key in ("checks-breast-cancer", RELEASED, "results-retried", "budget-retried")]
-    assert page(f"/v2/runs/flow-run/{flow_run}?tab=Artifacts", *tables, "MARKDOWN figures-retried", "MARKDOWN report-retried", "PROGRESS")
+    tables = [f"TABLE {key}" for key in ("checks-breast-cancer", RELEASED, "results-demo", "budget-demo")]
+    assert page(
+        f"/v2/runs/flow-run/{flow_run}?tab=Artifacts",
+        *tables,
+        *(f"MARKDOWN {one}-demo" for one in ("overview", "figures", "report")),
+        "PROGRESS",
+    )
 
 
 def test_the_task_run_s_page_counts_the_attempts(world: World, retried: Path, page: Page) -> None:
@@ -109,8 +119,8 @@ def test_the_progress_s_page_tells_the_share_of_units(world: World, retried: Pat
 
     with world.entered():
         gone_on_with()
-    assert page(path_of(artifact(world, type="progress")), "4 units", "Progress: 25%")
-    assert page(path_of(artifact(world, type="progress", flow_run_id=world.flow_run("retried")["id"])), "1 units", "Progress: 100%")
+    assert page(path_of(artifact(world, type="progress")), "1 of 4 units", "Progress: 25%")
+    assert page(path_of(artifact(world, type="progress", flow_run_id=world.flow_run("retried")["id"])), "1 of 1 units", "Progress: 100%")
 
 
 def test_the_released_table_s_page_shows_every_row(world: World, retried: Path, page: Page) -> None:
@@ -121,7 +131,7 @@ def test_the_released_table_s_page_shows_every_row(world: World, retried: Path, 
 
 
 def test_the_plots_are_drawn_on_their_page(world: World, retried: Path, page: Page) -> None:
-    shown = page(path_of(artifact(world, key="figures-retried")), "Figures of retried", "LDP-TabICL: accuracy", "Time by stage")
+    shown = page(path_of(of_retried(world, "figures-demo")), "Figures: scores by epsilon", "LDP-TabICL: accuracy", "Time by stage")
     pictures = re.findall(r'<img src="data:image/svg\+xml;base64,([^"]+)"', shown)
     labels = [ElementTree.fromstring(base64.b64decode(picture)).get("aria-label", "") for picture in pictures]
     assert [label.partition(",")[0].partition(":")[0] for label in labels] == ["Accuracy against epsilon", "Wall time by stage"]
@@ -130,14 +140,28 @@ def test_the_plots_are_drawn_on_their_page(world: World, retried: Path, page: Pa
 def test_the_artifacts_pages_show_the_results(world: World, retried: Path, page: Page) -> None:
     accuracies = [row["accuracy"] for row in rows(retried / "results.csv")]
     shown = {
-        "results-retried": ("balanced_accuracy", "zero-shot", "majority", *accuracies[:10]),
-        "checks-breast-cancer": ("Checks of breast_cancer: whether they hold, never values", "no_missing"),
-        "report-retried": ("Report of retried",),
-        "budget-retried": (
-            "What was spent, epsilon in nats",
+        "results-demo": ("balanced_accuracy", "zero-shot", "majority", *accuracies[:10]),
+        "checks-breast-cancer": ("Checks of breast_cancer: which rules of its contract hold, never values", "no_missing"),
+        "report-demo": ("The whole report", "run retried"),
+        "budget-demo": (
+            "Budget: what was spent and what is left, epsilon in nats",
             "account releases charged_now",
             "breast_cancer-clients 2",
         ),
     }
     for key, words in shown.items():
-        assert page(path_of(artifact(world, key=key)), *words)
+        assert page(path_of(of_retried(world, key)), *words)
+
+
+def test_the_overview_tells_what_came_of_the_run_and_links_the_others_in_order(world: World, retried: Path, page: Page) -> None:
+    found = of_retried(world, "overview-demo")
+    shown = page(path_of(found), "run retried", "protected: one client", "charged: nothing", "ε = 1", "for the majority label")
+    read = ("checks-breast-cancer", RELEASED, "results-demo", "figures-demo", "budget-demo", "report-demo")
+    places = [shown.index(f'href="{of_retried(world, key)["id"]}"') for key in read]
+    assert places == sorted(places)
+
+
+def test_a_flow_run_is_named_and_tagged_by_what_it_is_of(world: World, retried: Path) -> None:
+    flow_run = world.flow_run("retried")
+    assert flow_run["name"] == "demo · breast_cancer · ε 1, ∞ · retried"
+    assert set(flow_run["tags"]) == {"method:ldp_tabicl", "model:fake", "data:breast_cancer"}

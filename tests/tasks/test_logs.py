@@ -92,11 +92,11 @@ def test_of_an_exception_that_is_logged_only_its_kind_is_written(as_json: None, 
     assert line["error"] == "ValueError" and CANARY not in json.dumps(line)
 
 
-def test_without_the_variable_logs_are_as_before(capsys: Capture, caplog: pytest.LogCaptureFixture) -> None:
+def test_without_the_variable_logs_are_plain_and_name_the_unit(capsys: Capture, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "dpicl"), pytest.raises(StageFailed):
         STAGE("/somewhere/runs/r1", UNIT)
         STAGE("/somewhere/runs/r1", "faulty")
-    assert [record.getMessage() for record in caplog.records] == ["said inside part 0", "work: 5 rows"]
+    assert [record.getMessage() for record in caplog.records] == ["said inside part 0", f"work {UNIT}: 5 rows"]
     assert "{" not in capsys.readouterr().err
 
 
