@@ -27,11 +27,14 @@ FOLLOWED = (
     "how-to/install.md",
     "how-to/own-table.md",
     "how-to/choose-a-method.md",
+    "questions/epsilon.md",
+    "questions/rows.md",
+    "questions/sign.md",
+    "questions/breaks.md",
     "how-to/any-table.md",
-    "how-to/quality.md",
+    "how-to/audit.md",
     "how-to/own-texts.md",
     "how-to/own-model.md",
-    "how-to/audit.md",
     "how-to/reproduce.md",
 )
 """Pages whose commands are run, in this order, in one folder."""
