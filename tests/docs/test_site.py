@@ -31,7 +31,15 @@ def test_the_site_is_built_fetches_nothing_and_is_searched_from_a_disk() -> None
     assert len(pages) > len(all_pages())
     assert [page.name for page in pages if fetched.search(page.read_text("utf-8"))] == []
     shown = subprocess.run(
-        [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=20000", "--dump-dom", f"{first.as_uri()}?q=subsample"],
+        [
+            CHROMIUM,
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--virtual-time-budget=20000",
+            "--dump-dom",
+            f"{first.as_uri()}?q=subsample",
+        ],
         capture_output=True,
         text=True,
         check=True,

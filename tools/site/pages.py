@@ -8,7 +8,15 @@ from pathlib import Path
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
-OUTSIDE = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "LICENSE", "dpicl/lm/bundled/README.md", "tools/site/iframe-worker.js")
+OUTSIDE = (
+    "README.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "SECURITY.md",
+    "LICENSE",
+    "dpicl/lm/bundled/README.md",
+    "tools/site/iframe-worker.js",
+)
 """Files beside docs that pages link to, or need."""
 
 
