@@ -10,7 +10,7 @@ export DO_NOT_TRACK = 1
 CHECKS := check-lint check-form check-types check-layers
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all audit chaos drill check $(CHECKS) format bench schema reference lock clean
+.PHONY: help setup demo test test-all audit chaos drill check $(CHECKS) format bench schema reference docs lock clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -75,9 +75,20 @@ schema: $(READY) ## write the JSON schemas of contracts and their suites of Grea
 reference: $(READY) ## write the pages of docs/reference again
 	$(BIN)/python -m tools.reference
 
+# With an environment of its own: `make setup` need not wait for it.
+DOCS := .venv-docs
+docs: $(DOCS)/.ready ## make a site of all pages, to be opened without a server: build/site/index.html
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --quiet --config-file tools/site/mkdocs.yml
+	@echo $(CURDIR)/build/site/index.html
+$(DOCS)/.ready: tools/site/requirements.txt
+	@test -x $(DOCS)/bin/python || $(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r tools/site/requirements.txt
+	@touch $@
+
 lock: ## resolve the dependencies anew (needs uv)
 	uv lock --upgrade
 	uv export --frozen --all-extras --no-hashes --no-emit-project --no-annotate --no-header --output-file requirements.lock
+	uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --output-file tools/site/requirements.txt tools/site/requirements.in
 
-clean: ## remove the virtual environment and all runs of this folder; budgets stay
-	rm -rf $(VENV) .dpicl/runs
+clean: ## remove the virtual environments, the site and all runs of this folder; budgets stay
+	rm -rf $(VENV) $(DOCS) build/site .dpicl/runs
