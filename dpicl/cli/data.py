@@ -66,7 +66,8 @@ def show(name: Annotated[str, typer.Argument(help="Name of a data set.")]) -> No
     """Show what a contract says about a data set."""
     from dpicl.cli.contract_view import print_contract
 
-    print_contract(Settings.from_environment().declared(name))
+    settings = Settings.from_environment()
+    print_contract(settings.declared(name), replaces_shipped=settings.replaces_shipped(name))
 
 
 @data_app.command("list")
