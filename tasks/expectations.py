@@ -129,10 +129,9 @@ def own_expectations(name: str, settings: Settings) -> tuple[Expectation, ...]:
 
 
 def main() -> None:
-    """Write the suite of every contract."""
+    """Write the suite of every contract in the user's own folder."""
     settings = Settings.from_environment()
-    own = (name for name, file in settings.contract_files().items() if file.is_relative_to(settings.contracts))
-    for name in sorted(own):
+    for name in settings.own_names():
         write_json(_file(settings, name, ".json"), suite(settings.declared(name)), replace=True)
     sys.stdout.write(f"{settings.contracts / FOLDER}\n")
 

@@ -172,8 +172,12 @@ class Settings:
         """The contract of a data set of any kind. Raises ParameterError: there is none; DeclarationError: the file breaks a rule, or a
         table and a set of texts have one name.
         """
-        if name in self.text_names() and not (self.given and name == self.given.contract.name):
-            return self.texts(name)
+        path = self.contract_files().get(name)
+        if path is not None and not (self.given and name == self.given.contract.name):
+            if self.is_of_texts(path):
+                return self.texts(name)
+            if (path.parent / TEXTS / path.name).exists():
+                raise DeclarationError(f"{TEXTS}/{name}.yaml", "name", "is also the name of a table", "a name of its own")
         return self._load(name, self.contract_names() + self.text_names(), Contract)
 
     def _load(self, name: str, known: list[str], kind: type[Kind]) -> Kind:
@@ -181,10 +185,7 @@ class Settings:
             return self.given.contract
         if name not in known:
             raise ParameterError("dataset", repr(name[:60]), "one of " + ", ".join(known))
-        path = self.contract_files()[name]
-        if not self.is_of_texts(path) and (path.parent / TEXTS / path.name).exists():
-            raise DeclarationError(f"{TEXTS}/{name}.yaml", "name", "is also the name of a table", "a name of its own")
-        contract = load_contract(path)
+        contract = load_contract(self.contract_files()[name])
         if not isinstance(contract, kind):
             rule = "is of texts" if isinstance(contract, TextContract) else "is of a table"
             raise DeclarationError(f"{name}.yaml", "kind", rule, f"contracts of texts in the folder {TEXTS}, and no others there")
@@ -194,6 +195,10 @@ class Settings:
         """The file of every contract, by its name: of one name the user's own before a shipped one, whatever their kinds."""
         folders = [folder for layer in (_shipped(CONTRACTS), self.contracts) for folder in (layer / TEXTS, layer)]
         return {path.stem: path for folder in folders for path in folder.glob("*.yaml")}
+
+    def own_names(self) -> list[str]:
+        """Names of the contracts in the user's own folder."""
+        return sorted(name for name, path in self.contract_files().items() if path.is_relative_to(self.contracts))
 
     def replaces_shipped(self, name: str) -> bool:
         """Whether the user's own contract stands in the place of a shipped one, and says something else."""
