@@ -59,7 +59,7 @@ class Session:
     Args:
         home: the folder of ledger, keys and releases; else DPICL_HOME, else the platform's state folder of the user.
         data: the folder of the files that contracts name; else DPICL_DATA.
-        contracts: the folder of contracts; else DPICL_CONTRACTS, else ./data_contracts, else the packaged ones.
+        contracts: the folder of your contracts, before the shipped ones; else DPICL_CONTRACTS, else ./data_contracts.
 
     Raises:
         RunError: budgets of before lie in the working directory; names how to move them.

@@ -87,7 +87,9 @@ def _expectation(rule: Rule, contract: Contract | TextContract) -> tuple[str, di
 
 
 def _file(settings: Settings, name: str, ending: str) -> Path:
-    return settings.contracts / FOLDER / f"{name}{ending}"
+    """Beside the contract: a suite of the shipped one is none of the user's own."""
+    file = settings.contract_files().get(name, settings.contracts / name)
+    return (file.parent.parent if settings.is_of_texts(file) else file.parent) / FOLDER / f"{name}{ending}"
 
 
 def _read(file: Path) -> Any:
@@ -127,9 +129,9 @@ def own_expectations(name: str, settings: Settings) -> tuple[Expectation, ...]:
 
 
 def main() -> None:
-    """Write the suite of every contract."""
+    """Write the suite of every contract in the user's own folder."""
     settings = Settings.from_environment()
-    for name in (*settings.contract_names(), *settings.text_names()):
+    for name in settings.own_names():
         write_json(_file(settings, name, ".json"), suite(settings.declared(name)), replace=True)
     sys.stdout.write(f"{settings.contracts / FOLDER}\n")
 

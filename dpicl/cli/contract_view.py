@@ -13,7 +13,7 @@ from dpicl.contract.base import TODAY
 from dpicl.contract.columns import CategoryColumn, DateColumn, IntegerColumn, RealColumn
 from dpicl.contract.derive import as_text
 from dpicl.contract.draft import unreplaced
-from dpicl.engine.settings import TEXTS, Settings
+from dpicl.engine.settings import Settings
 from dpicl.errors import DeclarationError, DpiclError
 from dpicl.files.objects import SCHEME
 from dpicl.tabular.central.bins import bin_values
@@ -25,13 +25,15 @@ _LETTERS = 160
 """Of a prompt, as many as are printed."""
 
 
-def print_contract(contract: Contract | TextContract) -> None:
+def print_contract(contract: Contract | TextContract, *, replaces_shipped: bool = False) -> None:
     """Origin, privacy, and the parts of the contract's kind."""
     privacy, person = contract.privacy, contract.privacy.person
     console.print(f"{contract.name}: {contract.description}", style="bold", soft_wrap=True)
     most = f" (column {person.id_column}, at most {person.max_rows} rows each)" if person else ""
     rate = f"; subsample rate {privacy.sampling_rate}" if isinstance(contract, Contract) else ""
     cap = f"epsilon {privacy.budget.epsilon}, delta {privacy.budget.delta}"
+    if replaces_shipped:
+        say("contract   your own, in the place of the shipped one")
     say(f"source     {contract.source.title}, {contract.source.licence}")
     say(f"unit       one {privacy.unit}{most}, neighbours {privacy.neighbours}{rate}")
     say(f"budget     {'benchmark (public data, no cap)' if privacy.budget.benchmark else cap}")
@@ -56,11 +58,10 @@ def print_checked(named: str, settings: Settings, *, as_json: bool) -> None:
     Raises:
         DeclarationError: it breaks a rule.
     """
-    is_text = named in settings.text_names()
-    is_known = is_text or named in settings.contract_names()
-    if not (is_known or Path(named).suffix or Path(named).exists()):
-        settings.declared(named)  # says which names there are
-    path = settings.contracts / (TEXTS if is_text else "") / f"{named}.yaml" if is_known else Path(named)
+    if (path := settings.contract_files().get(named)) is None:
+        path = Path(named)
+        if not (path.suffix or path.exists()):
+            settings.declared(named)  # says which names there are
     content = read_declaration(path)
     try:
         contract = load_contract(path)
@@ -149,6 +150,7 @@ def _print_texts(contract: TextContract) -> None:
 def print_data_sets(settings: Settings) -> None:
     """All data sets and where their rows come from."""
     table = new_table("data set", "rows from", "available", "licence")
+    replaced = [name for name in settings.contract_files() if settings.replaces_shipped(name)]
     for name in settings.contract_names():
         try:
             source = settings.contract(name).source
@@ -173,4 +175,5 @@ def print_data_sets(settings: Settings) -> None:
             available = "no"
         table.add_row(name, "bundled (texts)" if contract.source.bundled else "file (texts)", available, contract.source.licence)
     console.print(table)
+    say(*(f"{name}: your own contract stands in the place of the shipped one" for name in sorted(replaced)))
     note("files are looked up below DPICL_DATA; `dpicl data fetch NAME` downloads tables; remote sources were not contacted")

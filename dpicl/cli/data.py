@@ -70,7 +70,8 @@ def show(contract: Contract) -> None:
     """Show what a contract says about a data set."""
     from dpicl.cli.contract_view import print_contract
 
-    print_contract(Settings.from_environment().declared(contract))
+    settings = Settings.from_environment()
+    print_contract(settings.declared(contract), replaces_shipped=settings.replaces_shipped(contract))
 
 
 @data_app.command("list")

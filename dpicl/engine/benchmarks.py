@@ -128,9 +128,8 @@ def _entered(settings: Settings) -> dict[str, dict[str, str]]:
 
 
 def shipped(settings: Settings) -> dict[str, str]:
-    """The digest of every contract's content that is at hand and does not come with a package."""
-    names = [*settings.contract_names(), *settings.text_names()]
-    contracts = [contract for name in names if not _comes_with_a_package(contract := settings.declared(name))]
+    """The digest of every own contract's content that does not come with a package; the shipped ones are the repository's own."""
+    contracts = [contract for name in settings.own_names() if not _comes_with_a_package(contract := settings.declared(name))]
     return {contract.name: read_content(contract, settings).digest for contract in contracts}
 
 

@@ -3,7 +3,7 @@
 DPICL_HOME        state: ledger, keys, releases, private files, models default the platform's state folder of the user
 DPICL_RUNS        runs and their reports, which may be deleted      default `runs` in a DPICL_HOME that is set, else ./.dpicl/runs
 DPICL_DATA        folder of data files that contracts name          default none
-DPICL_CONTRACTS   folder of contracts                               default ./data_contracts, else the packaged ones
+DPICL_CONTRACTS   folder of your contracts; the shipped ones stand behind it  default ./data_contracts
 DPICL_PIPELINES   pipelines.yaml                                    default ./pipelines.yaml, else the packaged one
 DPICL_LEDGER      the ledger's database, `postgresql://…` for several hosts default `ledger.db` in DPICL_HOME
 DPICL_POWER_WATTS power that running time is turned into energy with  default 100
@@ -15,12 +15,10 @@ from __future__ import annotations
 
 import math
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -33,7 +31,7 @@ if TYPE_CHECKING:  # contracts take a while to import: only where one is read
 
     from dpicl.contract import Contract, TextContract
 
-CONTRACTS, TEXTS = "data_contracts", "texts"
+CONTRACTS, TEXTS, PIPELINES = "data_contracts", "texts", "pipelines.yaml"
 """Folder of the contracts of texts, below that of all contracts."""
 Kind = TypeVar("Kind", "Contract", "TextContract")
 LOG_FORMATS = ("text", "json")
@@ -41,12 +39,14 @@ _REPOSITORY = Path(dpicl.__file__).parent.parent
 _PACKAGED = Path(dpicl.__file__).parent / "resources"
 
 
-def _resource(variable: str, name: str) -> Path:
-    """The user's file or folder, the one in the working directory, or the one we ship."""
-    if os.environ.get(variable):
-        return Path(os.environ[variable]).resolve()
-    candidates = (Path.cwd() / name, _REPOSITORY / name, _PACKAGED / name)
-    return next((path for path in candidates if path.exists()), candidates[-1])
+def _shipped(name: str) -> Path:
+    """A file or folder that comes with dpicl: of the repository, or of the package."""
+    return path if (path := _REPOSITORY / name).exists() else _PACKAGED / name
+
+
+def _own(variable: str, name: str) -> Path:
+    """The user's file or folder: the one that is named, or in the working directory; it may not be there."""
+    return Path(os.environ.get(variable) or name).resolve()
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,7 @@ class Settings:
     home: Path
     data: Path | None
     contracts: Path
+    """The user's own contracts; it may not be there yet. `contract_files` has the shipped ones too."""
     pipelines: Path
     runs: Path
     ledger: str | None = None
@@ -89,11 +90,12 @@ class Settings:
         """What the environment says, for the beginning of a process or a session. Raises ParameterError: the user has no state folder."""
         data, named, runs = (os.environ.get(name) for name in ("DPICL_DATA", "DPICL_HOME", "DPICL_RUNS"))
         home = Path(named).resolve() if named else default_home()
+        pipelines = _own("DPICL_PIPELINES", PIPELINES)
         return Settings(
             home,
             Path(data).resolve() if data else None,
-            _resource("DPICL_CONTRACTS", CONTRACTS),
-            _resource("DPICL_PIPELINES", "pipelines.yaml"),
+            _own("DPICL_CONTRACTS", CONTRACTS),
+            pipelines if pipelines.exists() or os.environ.get("DPICL_PIPELINES") else _shipped(PIPELINES),
             Path(runs).resolve() if runs else (home if named else BEFORE.resolve()) / "runs",
             os.environ.get("DPICL_LEDGER") or None,
             os.environ.get("DPICL_POWER_WATTS") or "100",
@@ -126,13 +128,6 @@ class Settings:
         if self.logs not in LOG_FORMATS:
             raise ParameterError("DPICL_LOG_FORMAT", repr(self.logs[:40]), " or ".join(LOG_FORMATS))
         return self.logs
-
-    def own_contracts(self) -> Path:
-        """The folder that a new contract is written to: not the package's own, of which a copy is made in the working directory."""
-        if self.contracts != _PACKAGED / CONTRACTS:
-            return self.contracts
-        with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:  # whole or not at all
-            return Path(shutil.copytree(self.contracts, Path(folder) / CONTRACTS)).rename(Path.cwd() / CONTRACTS)
 
     @property
     def cache(self) -> Path:
@@ -171,13 +166,13 @@ class Settings:
         """The contract of a table, by its plain name. Raises ParameterError: there is none; DeclarationError: the file breaks a rule."""
         from dpicl.contract import Contract
 
-        return self._load(name, self.contracts, self.contract_names(), Contract)
+        return self._load(name, self.contract_names(), Contract)
 
     def texts(self, name: str) -> TextContract:
         """The contract of a set of texts, by its plain name. Raises ParameterError: there is none; DeclarationError: it breaks a rule."""
         from dpicl.contract import TextContract
 
-        return self._load(name, self.contracts / TEXTS, self.text_names(), TextContract)
+        return self._load(name, self.text_names(), TextContract)
 
     def declared(self, name: str) -> Contract | TextContract:
         """The contract of a data set of any kind. Raises ParameterError: there is none; DeclarationError: the file breaks a rule, or a
@@ -185,33 +180,52 @@ class Settings:
         """
         from dpicl.contract import Contract
 
-        tables, texts = self.contract_names(), self.text_names()
-        if name not in texts or (self.given and name == self.given.contract.name):
-            return self._load(name, self.contracts, tables + texts, Contract)
-        if name in tables:
-            raise DeclarationError(f"{TEXTS}/{name}.yaml", "name", "is also the name of a table", "a name of its own")
-        return self.texts(name)
+        path = self.contract_files().get(name)
+        if path is not None and not (self.given and name == self.given.contract.name):
+            if self.is_of_texts(path):
+                return self.texts(name)
+            if (path.parent / TEXTS / path.name).exists():
+                raise DeclarationError(f"{TEXTS}/{name}.yaml", "name", "is also the name of a table", "a name of its own")
+        return self._load(name, self.contract_names() + self.text_names(), Contract)
 
-    def _load(self, name: str, folder: Path, known: list[str], kind: type[Kind]) -> Kind:
+    def _load(self, name: str, known: list[str], kind: type[Kind]) -> Kind:
         from dpicl.contract import TextContract, load_contract
 
         if self.given is not None and name == self.given.contract.name and isinstance(self.given.contract, kind):
             return self.given.contract
         if name not in known:
             raise ParameterError("dataset", repr(name[:60]), "one of " + ", ".join(known))
-        contract = load_contract(folder / f"{name}.yaml")
+        contract = load_contract(self.contract_files()[name])
         if not isinstance(contract, kind):
             rule = "is of texts" if isinstance(contract, TextContract) else "is of a table"
             raise DeclarationError(f"{name}.yaml", "kind", rule, f"contracts of texts in the folder {TEXTS}, and no others there")
         return contract
 
+    def contract_files(self) -> dict[str, Path]:
+        """The file of every contract, by its name: of one name the user's own before a shipped one, whatever their kinds."""
+        folders = [folder for layer in (_shipped(CONTRACTS), self.contracts) for folder in (layer / TEXTS, layer)]
+        return {path.stem: path for folder in folders for path in folder.glob("*.yaml")}
+
+    def own_names(self) -> list[str]:
+        """Names of the contracts in the user's own folder."""
+        return sorted(name for name, path in self.contract_files().items() if path.is_relative_to(self.contracts))
+
+    def replaces_shipped(self, name: str) -> bool:
+        """Whether the user's own contract stands in the place of a shipped one, and says something else."""
+        shipped, own = replace(self, contracts=_shipped(CONTRACTS)).contract_files().get(name), self.contract_files().get(name)
+        return shipped is not None and own is not None and own.read_bytes() != shipped.read_bytes()
+
+    def is_of_texts(self, path: Path) -> bool:
+        """Whether a contract's file lies where those of texts do."""
+        return path.parent in (self.contracts / TEXTS, _shipped(CONTRACTS) / TEXTS)
+
     def contract_names(self) -> list[str]:
         """Names of all contracts of tables."""
-        return sorted(path.stem for path in self.contracts.glob("*.yaml"))
+        return sorted(name for name, path in self.contract_files().items() if not self.is_of_texts(path))
 
     def text_names(self) -> list[str]:
         """Names of all contracts of texts."""
-        return sorted(path.stem for path in (self.contracts / TEXTS).glob("*.yaml"))
+        return sorted(name for name, path in self.contract_files().items() if self.is_of_texts(path))
 
 
 _entered: ContextVar[Settings | None] = ContextVar("entered", default=None)
