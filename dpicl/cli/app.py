@@ -15,10 +15,10 @@ from dpicl import __version__
 from dpicl.cli.contributed import contribute, others
 from dpicl.cli.data import contract_app, data_app, ledger_app, verify
 from dpicl.cli.run import list_pipelines, run
+from dpicl.cli.stopping import leave_to_python, stoppable
 from dpicl.cli.terminal import (
     ANYWAY,
     EPSILON,
-    INTERRUPTED,
     JSON,
     MANY,
     METHOD,
@@ -30,6 +30,7 @@ from dpicl.cli.terminal import (
 )
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
+from dpicl.leaving import INTERRUPTED
 
 app = typer.Typer(
     help="In-context learning on private tables and texts, with a differential-privacy guarantee.",
@@ -51,13 +52,16 @@ def _print_version(asked: bool) -> None:
 
 @app.callback()
 def about(
+    context: typer.Context,
     version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")] = False,
 ) -> None:
     """In-context learning on private tables and texts, with a differential-privacy guarantee."""
+    if context.invoked_subcommand not in ("run", "protect", "synth", "ask"):  # those of servers and prompts clean up after themselves
+        leave_to_python()
 
 
 app.command("list")(list_pipelines)
-app.command()(run)
+app.command()(stoppable(run))
 
 
 @app.command()
@@ -96,6 +100,7 @@ def budget(
 
 
 @app.command()
+@stoppable
 def protect(
     contract: Annotated[str, typer.Argument(help="Name of the contract of a table, or of texts that a run has released.")],
     out: Annotated[Path, typer.Option(help="A new file.")],
@@ -118,6 +123,7 @@ def protect(
 
 
 @app.command()
+@stoppable
 def synth(
     contract: Annotated[str, typer.Argument(help="Name of a table's contract.")],
     out: Annotated[Path, typer.Option(help="A new file that ends in .parquet or .csv.")],
@@ -158,6 +164,7 @@ app.command()(verify)
 
 
 @app.command()
+@stoppable
 def ask(
     query: Annotated[str | None, typer.Argument(help="A query.")] = None,
     account: Annotated[str, typer.Option(help="Name of the contract whose private texts answer.")] = "docstrings",

@@ -8,9 +8,10 @@ from typing import Annotated
 
 import typer
 
-from dpicl.cli.terminal import INTERRUPTED, JSON, MANY, errors, say, split_values
+from dpicl.cli.terminal import JSON, MANY, errors, say, split_values
 from dpicl.engine.settings import Settings
 from dpicl.errors import CertificateError, DpiclError
+from dpicl.leaving import INTERRUPTED
 
 contract_app = typer.Typer(help="Write, check and show contracts: what is publicly known about a data set.", no_args_is_help=True)
 data_app = typer.Typer(help="List, fetch and publish the data sets that the contracts name.", no_args_is_help=True)

@@ -20,8 +20,6 @@ WIDTH = None if sys.stdout.isatty() else shutil.get_terminal_size((1_000, 0)).co
 """Of what is no terminal: names in tables stay whole for the program that reads them."""
 console = Console(markup=False, emoji=False, highlight=False, width=WIDTH)
 errors = Console(markup=False, emoji=False, highlight=False, stderr=True)
-INTERRUPTED = 130
-"""Exit code, as shells give it."""
 MANY = "comma-separated"
 METHOD = "A method on tables. Default: the one whose released rows are best, for --trust."
 TRUST = "Who sees true rows: central (a curator) or local (the client alone)."
