@@ -11,5 +11,8 @@ import signal
 from dpicl.leaving import SIGNALS
 
 os.setpgrp()
-signal.signal(signal.SIGINT, signal.SIG_IGN)
+for sign in SIGNALS:
+    signal.signal(sign, signal.SIG_IGN)  # and forget what came before
 signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)  # see `processes.fork_server`
+for sign in set(SIGNALS) - {signal.SIGINT}:
+    signal.signal(sign, signal.SIG_DFL)

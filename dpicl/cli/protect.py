@@ -13,7 +13,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from dpicl.certificate.files import certificate_of
 from dpicl.cli.budget import warn_of_caps
 from dpicl.cli.terminal import say
 from dpicl.engine.files import publish
@@ -77,8 +76,8 @@ def release_to_file(
         raise ParameterError("as", form, f"one of {', '.join((*FORMS, *TABLE_FORMS))}")
     if form in TABLE_FORMS and method is not None:
         check_has_rows(method)
-    for path in (out, certificate_of(out), *([] if quality is None else [quality])):
-        try:  # before anything is charged; nothing is left there, so that a killed command can be run again
+    for path in (out, *([] if quality is None else [quality])):
+        try:  # before anything is charged; a certificate alone is what a killed command may leave, which this one completes
             if os.path.lexists(path):
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
             with TemporaryFile(dir=path.parent):
@@ -93,12 +92,12 @@ def release_to_file(
         chosen[name.strip()] = parse_yaml(value.encode(), f"option {name.strip()[:40]}")
     with one_ledger(settings):
         release = release_of(dataset, method, settings, shots=shots, options=chosen, **how)
+        found = None if quality is None else release.quality()
         what = release.write(out, form, rows)
         say(f"{out.name}: {what}", release.statement, *release.spent, *release.caveats)
-        if quality is not None:
+        if quality is not None and found is not None:
             from dpicl.report.quality import quality_page
 
-            found = release.quality()
             publish(quality, lambda file: file.write(quality_page(found).encode()))
             say(str(found))
         warn_of_caps(accounts_of([(dataset, release.method)], settings), settings)
