@@ -63,11 +63,9 @@ def _remove(workers: int, sentence: str, *paths: str) -> NoReturn:
             break
         time.sleep(0.005)
     for path in paths:
-        if os.path.isdir(path) and not os.path.islink(path):
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            with suppress(OSError):
-                os.unlink(path)
+        shutil.rmtree(path, ignore_errors=True)  # of a file nothing
+        with suppress(OSError):
+            Path(path).unlink()
     with suppress(OSError):  # the terminal may be gone
         os.write(2, f"{sentence}\n".encode())
     os._exit(INTERRUPTED)

@@ -29,7 +29,8 @@ def run_on_prefect(folder: Path, pipeline: str, changes: dict[str, Any], workers
     """
     from flows.runtime import runtime
 
-    def note(_flow: Any, flow_run: FlowRun, _state: Any) -> None:
+    def note(flow: Any, flow_run: FlowRun, state: Any) -> None:
+        del flow, state  # a hook's arguments have names
         tell_when_stopped(partial(_cancel, flow_run))
 
     show("starting the orchestrator and the workers")
@@ -41,7 +42,7 @@ def run_on_prefect(folder: Path, pipeline: str, changes: dict[str, Any], workers
             sweep.with_options(on_running=[note])(pipeline, changes, folder.name, True)
     except DpiclError:
         raise
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - named without its traceback
         raise RunError(
             f"run {folder.name}: stopped by {type(error).__name__}; `dpicl run --resume {folder.name}` does what is missing"
         ) from None

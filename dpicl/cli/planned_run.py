@@ -140,7 +140,10 @@ def print_dry_run(pipeline: str, changes: dict[str, Any], run_id: str | None, *,
         check_caps(plan, settings)
     if units:
         settings.make_runs()
-        with TemporaryDirectory(dir=settings.runs, prefix=".dry-run-") as folder, passing(Path(folder)):  # no name of a run begins with a dot
+        with (
+            TemporaryDirectory(dir=settings.runs, prefix=".dry-run-") as folder,
+            passing(Path(folder)),
+        ):  # no name of a run begins with a dot
             write_plan(run := Path(folder) / plan.run_id, plan)
             try:
                 probe(str(run))

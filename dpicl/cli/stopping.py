@@ -28,7 +28,7 @@ Result = TypeVar("Result")
 
 def when_stopped(sentence: str) -> None:
     """What this process says from now on if it is stopped."""
-    global _sentence  # noqa: PLW0603 - a process is stopped once
+    global _sentence
     _sentence = sentence
 
 

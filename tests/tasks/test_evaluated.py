@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from dpicl.engine.artefacts import remove_private
-from dpicl.engine.settings import Settings
 from dpicl.engine.execute import InProcess, run_units
+from dpicl.engine.settings import Settings
 from dpicl.errors import BudgetError, DpiclError, PrivacyError
 from dpicl.report.stages import report_steps
 from tests.harness import Place, content, install, install_texts, letters, new_place, rows, shop, shop_rows
