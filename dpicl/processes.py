@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
 from collections.abc import Mapping, Sequence
-from multiprocessing import forkserver, get_context
+from multiprocessing import forkserver, get_context, resource_tracker, util
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
+
+from dpicl.leaving import PASSING, SIGNALS
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 """The environment of processes that share the processors among themselves."""
+OWN_GROUP = "dpicl.own_group"
+"""Preloaded first, where no signal to the group of the program may reach its processes."""
 _LONGEST_ADDRESS = 107
 """Bytes of a Unix socket's path that Linux takes (`man 7 unix`, less the closing zero)."""
 _BELOW_FOLDER = len("/pymp-12345678/listener-12345678")
@@ -30,13 +35,19 @@ def fork_server(preload: Sequence[str] = (), environment: Mapping[str, str] | No
     context = get_context("forkserver")
     if preload:
         context.set_forkserver_preload(list(preload))
-    added = {name: value for name, value in (environment or {}).items() if name not in os.environ}
+    # A stopped program has unregistered nothing, of which its tracker would warn.
+    wanted = {"PYTHONWARNINGS": "ignore:resource_tracker", **(environment or {})}
+    added = {name: value for name, value in wanted.items() if name not in os.environ}
     before = tempfile.tempdir
     if len(os.fsencode(tempfile.gettempdir())) + _BELOW_FOLDER > _LONGEST_ADDRESS:
         tempfile.tempdir = "/tmp"  # noqa: S108 the socket's own folder there is made with mkdtemp
     try:
         os.environ.update(added)
+        resource_tracker.ensure_running()  # which would let through what is blocked
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS if OWN_GROUP in preload else ())
         forkserver.ensure_running()
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        PASSING.add(Path(util.get_temp_dir()))
     finally:
         tempfile.tempdir = before
         for name in added:

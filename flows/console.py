@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import signal
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from dpicl.cli.stopping import tell_when_stopped
 from dpicl.errors import DpiclError, RunError
 from flows.environment import prepare_environment
+
+if TYPE_CHECKING:
+    from prefect.client.schemas.objects import FlowRun
 
 
 def prepared() -> Callable[..., None]:
@@ -28,39 +29,29 @@ def run_on_prefect(folder: Path, pipeline: str, changes: dict[str, Any], workers
     """
     from flows.runtime import runtime
 
+    def note(flow: Any, flow_run: FlowRun, state: Any) -> None:
+        del flow, state  # a hook's arguments have names
+        tell_when_stopped(partial(_cancel, flow_run))
+
     show("starting the orchestrator and the workers")
-    with _one_sentence(folder.name), runtime(workers):
-        from flows.sweep import sweep
-
-        show("running")
-        sweep(pipeline, changes, folder.name, True)
-
-
-@contextmanager
-def _one_sentence(run_id: str) -> Iterator[None]:
-    """What the orchestrator or the cluster could not do, without their tracebacks.
-
-    An interrupt reaches server and workers too, so that their failures may be told first: it stays an interrupt.
-    """
-    interrupted, before = threading.Event(), signal.getsignal(signal.SIGINT)
-
-    def note(number: int, frame: FrameType | None) -> None:
-        interrupted.set()  # whoever swallows the exception
-        signal.default_int_handler(number, frame)
-
-    if before is signal.default_int_handler:  # a job in the background ignores it
-        signal.signal(signal.SIGINT, note)
-    from prefect.exceptions import TerminationSignal
-
     try:
-        yield
-    except TerminationSignal:
-        raise KeyboardInterrupt from None
-    except Exception as error:
-        if interrupted.is_set():
-            raise KeyboardInterrupt from None
-        if isinstance(error, DpiclError):
-            raise
-        raise RunError(f"run {run_id}: stopped by {type(error).__name__}; `dpicl run --resume {run_id}` does what is missing") from None
-    finally:
-        signal.signal(signal.SIGINT, before)
+        with runtime(workers):
+            from flows.sweep import sweep
+
+            show("running")
+            sweep.with_options(on_running=[note])(pipeline, changes, folder.name, True)
+    except DpiclError:
+        raise
+    except Exception as error:  # noqa: BLE001 - named without its traceback
+        raise RunError(
+            f"run {folder.name}: stopped by {type(error).__name__}; `dpicl run --resume {folder.name}` does what is missing"
+        ) from None
+
+
+def _cancel(flow_run: FlowRun) -> None:
+    """Let the server show that the run was stopped, as it hears no more of it."""
+    from prefect.client.orchestration import get_client
+    from prefect.states import Cancelled
+
+    with get_client(sync_client=True) as client:
+        client.set_flow_run_state(flow_run.id, Cancelled(message="interrupted; a resumed run is a flow run of its own"), force=True)

@@ -23,6 +23,20 @@ from flows.environment import variable
 START_SECONDS = 120
 DRAIN_SECONDS = 10
 _SERVER_SETTINGS = {"PREFECT_SERVER_UI_ENABLED": "false", "PREFECT_SERVER_CSRF_PROTECTION_ENABLED": "true"}
+_GUARD = """
+import subprocess, sys, threading
+server = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL)
+def stop():
+    sys.stdin.read()
+    server.terminate()
+    try:
+        server.wait(5)
+    except subprocess.TimeoutExpired:
+        server.kill()
+threading.Thread(target=stop, daemon=True).start()
+sys.exit(server.wait())
+"""
+"""It starts the server, so that there is none without it, at whatever moment this process goes."""
 _SERVE = ("-m", "uvicorn", "--factory", "prefect.server.api.server:create_app", "--host", "127.0.0.1", "--log-level", "error")
 
 
@@ -30,7 +44,8 @@ _SERVE = ("-m", "uvicorn", "--factory", "prefect.server.api.server:create_app", 
 class EmbeddedServer:
     """A server that has been started and may not answer yet."""
 
-    process: subprocess.Popen[bytes]
+    guard: subprocess.Popen[bytes]
+    """Ends as the server does, and ends it as soon as nobody holds its standard input."""
     api_url: str
 
     def wait(self) -> None:
@@ -40,7 +55,7 @@ class EmbeddedServer:
             RunError: it ended, or took too long.
         """
         until = time.monotonic() + START_SECONDS
-        while self.process.poll() is None and time.monotonic() <= until:
+        while self.guard.poll() is None and time.monotonic() <= until:
             with suppress(OSError), urllib.request.urlopen(f"{self.api_url}/health", timeout=5) as answer:  # noqa: S310 - our own server
                 if answer.status == 200:
                     return
@@ -48,13 +63,10 @@ class EmbeddedServer:
         raise RunError("the embedded Prefect server did not start; set PREFECT_API_URL to use your own")
 
     def stop(self) -> None:
-        """End the process, by force if it lingers."""
-        self.process.terminate()
-        try:
-            self.process.wait(timeout=5)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+        """End the server, by force if it lingers."""
+        assert self.guard.stdin is not None
+        self.guard.stdin.close()
+        self.guard.wait()
 
 
 @contextmanager
@@ -71,12 +83,10 @@ def embedded_server() -> Iterator[EmbeddedServer]:
         stack.enter_context(variable("PREFECT_API_AUTH_STRING", secret))
         # In a session of its own: a signal to the run's group ends the run first, which then has nobody to tell so if the server is gone.
         started = {**os.environ, **_SERVER_SETTINGS}
-        process = subprocess.Popen([sys.executable, *_SERVE, "--port", str(port)], env=started, start_new_session=True)  # noqa: S603 - our own command
-        server = EmbeddedServer(process, api_url)
+        command = [sys.executable, "-c", _GUARD, sys.executable, *_SERVE, "--port", str(port)]
+        guard = subprocess.Popen(command, env=started, stdin=subprocess.PIPE, start_new_session=True)  # noqa: S603 - our own command
+        server = EmbeddedServer(guard, api_url)
         stack.callback(server.stop)
-        guard = stop_with_parent(process.pid)
-        stack.callback(guard.wait)
-        stack.callback(guard.kill)
         stack.enter_context(variable("PREFECT_API_URL", api_url))
         from prefect.events.worker import EventsWorker
         from prefect.logging.handlers import APILogWorker

@@ -18,7 +18,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from dpicl.errors import RunError
-from dpicl.processes import fork_server
+from dpicl.processes import OWN_GROUP, fork_server
 from flows.embedded_server import embedded_server
 from flows.environment import prepare_environment, variable
 
@@ -147,4 +147,4 @@ def _start_fork_server() -> None:
         for name, value in dask.config.get("distributed.nanny.pre-spawn-environ").items():
             if name not in os.environ:
                 stack.enter_context(variable(name, str(value)))
-        fork_server(["tasks.warm", "prefect_dask"])
+        fork_server([OWN_GROUP, "tasks.warm", "prefect_dask"])

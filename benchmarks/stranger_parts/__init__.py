@@ -1,1 +1,1 @@
-"""The parts of `make bench TOPIC=stranger`."""
+"""The parts of `make bench TOPIC=stranger`: a stranger's day, measured."""

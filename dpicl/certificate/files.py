@@ -1,7 +1,7 @@
 """A file with its certificate beside it, `NAME` and `NAME.certificate.json`: written together, and whether both hold.
 
-The file comes first, and claims nothing by itself; its certificate names its SHA-256. A crash between the two leaves a file
-without a certificate, and the same call again completes it. Neither is ever written over another file.
+The certificate comes first, which names the file's SHA-256 and says nothing without it: where the file is, all is. A crash between the
+two leaves a certificate alone, and the same call again completes it. Neither is ever written over another file.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def write_certified(path: Path, write: Callable[[BinaryIO], object], certificate
     content = buffer.getvalue()
     file = File(name=path.name, sha256=hashlib.sha256(content).hexdigest())
     of_file = signed(certificate.model_copy(update={"product": certificate.product.model_copy(update={"file": file})}), settings)
-    files = ((path, content), (certificate_of(path), of_file.to_json()))
+    files = ((certificate_of(path), of_file.to_json()), (path, content))
     for place, wanted in files:
         if os.path.lexists(place) and not _holds(place, wanted):
             raise ParameterError("out", place.name, "a new file; another one stands there")

@@ -17,9 +17,11 @@ from dpicl.cli.data import contract_app, data_app, ledger_app, verify
 from dpicl.cli.options import MANY, SAME, AsJson, Contract
 from dpicl.cli.releases import ask, protect, synth
 from dpicl.cli.run import list_pipelines, run
-from dpicl.cli.terminal import INTERRUPTED, QUIET, check_state, say
+from dpicl.cli.stopping import leave_to_python, stoppable
+from dpicl.cli.terminal import QUIET, check_state, say
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
+from dpicl.leaving import INTERRUPTED
 
 
 class _Commands(TyperGroup):
@@ -63,16 +65,19 @@ def _be_quiet(context: typer.Context, asked: bool) -> None:
 
 @app.callback()
 def about(
+    context: typer.Context,
     version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")] = False,
     quiet: Annotated[
         bool, typer.Option("-q", "--quiet", callback=_be_quiet, expose_value=False, help="Print the result or the error, and nothing else.")
     ] = False,
 ) -> None:
     """In-context learning on private tables and texts, with a differential-privacy guarantee."""
+    if context.invoked_subcommand not in ("run", "protect", "synth", "ask"):  # those of servers and prompts clean up after themselves
+        leave_to_python()
 
 
 app.command("list")(list_pipelines)
-app.command()(run)
+app.command()(stoppable(run))
 
 
 @app.command()

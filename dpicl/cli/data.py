@@ -10,9 +10,10 @@ import typer
 
 from dpicl.cli import names
 from dpicl.cli.options import MANY, AsJson, Contract
-from dpicl.cli.terminal import INTERRUPTED, errors, say, split_values
+from dpicl.cli.terminal import errors, say, split_values
 from dpicl.engine.settings import Settings
 from dpicl.errors import CertificateError, DpiclError
+from dpicl.leaving import INTERRUPTED
 
 contract_app = typer.Typer(
     help="Write, check and show contracts. A contract says what is publicly known about a data set.", no_args_is_help=True

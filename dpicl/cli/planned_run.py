@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import signal
 from collections.abc import Callable, Mapping
 from functools import partial
 from importlib.util import find_spec
@@ -13,7 +12,8 @@ from typing import Any
 
 from dpicl.cli.budget import print_quotes, warn_of_caps
 from dpicl.cli.contributed import FLOWS
-from dpicl.cli.terminal import INTERRUPTED, Count, check_state, console, counted, errors, note, say
+from dpicl.cli.stopping import when_stopped
+from dpicl.cli.terminal import Count, check_state, console, counted, errors, note
 from dpicl.engine.artefacts import PROMPTS, RESULTS, WRITING
 from dpicl.engine.benchmarks import known_when_read
 from dpicl.engine.collect import left_out
@@ -27,6 +27,7 @@ from dpicl.engine.settings import Settings
 from dpicl.engine.stage import StageFailed
 from dpicl.engine.stages.probe import probe
 from dpicl.errors import DpiclError, ParameterError, RunError
+from dpicl.leaving import passing
 from dpicl.pipeline import Unit
 from dpicl.report.load import load_run
 from dpicl.report.stages import report_steps
@@ -75,22 +76,17 @@ def do_run(
 ) -> Path:
     """Plan, run, and show how far it is; returns the run's folder."""
     folder = make_plan(pipeline, changes, run_id, resume=resume, period=period)
+    when_stopped(f"dpicl: interrupted; `dpicl run --resume {folder.name}` continues it")
     note(f"run {folder.name}")
     units, settings = read_plan(folder).units, Settings.current()
     if not units:  # a table of costs needs no workers
         call_all([report_steps(folder)])
         return folder
     warn_of_caps(accounts_of(((unit.dataset, unit.method) for unit in units.values()), settings), settings)
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # what is terminated ends as what is interrupted
-    try:
-        with counted("running", "cells", partial(_look, folder, units)) as count:
-            execute(folder, pipeline, changes, workers, partial(setattr, count, "doing"))
-            count.doing = "done"
-    except KeyboardInterrupt:
-        say(f"dpicl: interrupted; `dpicl run --resume {folder.name}` continues it", to=errors)
-        raise SystemExit(INTERRUPTED) from None
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    private = (settings.home / "private" / dataset / folder.name for dataset in {unit.dataset for unit in units.values()})
+    with passing(*private), counted("running", "cells", partial(_look, folder, units)) as count:  # a resumed run reads the rows again
+        execute(folder, pipeline, changes, workers, partial(setattr, count, "doing"))
+        count.doing = "done"
     return folder
 
 
@@ -128,7 +124,10 @@ def print_dry_run(pipeline: str, changes: dict[str, Any], run_id: str | None, *,
         check_caps(plan, settings)
     if units:
         settings.make_runs()
-        with TemporaryDirectory(dir=settings.runs, prefix=".dry-run-") as folder:  # no name of a run begins with a dot
+        with (
+            TemporaryDirectory(dir=settings.runs, prefix=".dry-run-") as folder,
+            passing(Path(folder)),
+        ):  # no name of a run begins with a dot
             write_plan(run := Path(folder) / plan.run_id, plan)
             try:
                 probe(str(run))

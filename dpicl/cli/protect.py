@@ -13,7 +13,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from dpicl.certificate.files import certificate_of
 from dpicl.cli.budget import print_quotes, warn_of_caps
 from dpicl.cli.terminal import note
 from dpicl.engine.files import publish
@@ -77,12 +76,12 @@ def release_to_file(
     settings = Settings.from_environment()
     with one_ledger(settings):
         release = release_of(dataset, method, settings, shots=shots, options=_chosen(options), **how)
+        found = None if quality is None else release.quality()
         what = release.write(out, form, rows)
         note(f"{out.name}: {what}", release.statement, *release.spent, *release.caveats)
-        if quality is not None:
+        if quality is not None and found is not None:
             from dpicl.report.quality import quality_page
 
-            found = release.quality()
             publish(quality, lambda file: file.write(quality_page(found).encode()))
             note(str(found))
         warn_of_caps(accounts_of([(dataset, release.method)], settings), settings)
@@ -113,14 +112,14 @@ def print_price(
 
 
 def _checked(form: str, method: str | None, new: Sequence[Path]) -> str:
-    """Today's name of a form; it exists, the method has it, and files can be made in these places, beside the first its certificate."""
+    """Today's name of a form; it exists, the method has it, and files can be made in these places."""
     form = _EARLIER.get(form, form)
     if form not in (*FORMS, *TABLE_FORMS):
         raise ParameterError("as", form, f"one of {', '.join((*FORMS, *TABLE_FORMS))}")
     if form in TABLE_FORMS and method is not None:
         check_has_rows(method)
-    for path in (*new, *map(certificate_of, new[:1])):
-        try:  # before anything is charged; nothing is left there, so that a killed command can be run again
+    for path in new:
+        try:  # before anything is charged; a certificate alone is what a killed command may leave, which this one completes
             if os.path.lexists(path):
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
             with TemporaryFile(dir=path.parent):

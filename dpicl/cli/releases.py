@@ -11,11 +11,13 @@ import typer
 
 from dpicl.cli import names
 from dpicl.cli.options import Anyway, Contract, DryRun, Epsilon, Method, MethodOptions, Period, PricesAsJson, Trust
+from dpicl.cli.stopping import stoppable
 from dpicl.cli.terminal import check_state, errors, say
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
 
 
+@stoppable
 def protect(
     contract: Contract,
     out: Annotated[Path | None, typer.Option(help="The new file to write; required but for --dry-run.")] = None,
@@ -48,6 +50,7 @@ def protect(
     _release(contract, out, form, dry_run, as_json, shots=shots, options=option or (), generator=generator, **how)
 
 
+@stoppable
 def synth(
     contract: Contract,
     out: Annotated[Path | None, typer.Option(help="The new file to write, .parquet or .csv; required but for --dry-run.")] = None,
@@ -91,6 +94,7 @@ def _release(contract: str, out: Path | None, form: str, dry_run: bool, as_json:
         gc.enable()
 
 
+@stoppable
 def ask(
     query: Annotated[str | None, typer.Argument(help="A query.")] = None,
     contract: Annotated[

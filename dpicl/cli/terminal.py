@@ -25,8 +25,6 @@ console = Console(markup=False, emoji=False, highlight=False, width=WIDTH)
 errors = Console(markup=False, emoji=False, highlight=False, stderr=True)
 QUIET = threading.Event()
 """Set by --quiet: notes and progress are left out."""
-INTERRUPTED = 130
-"""Exit code, as shells give it."""
 HEARTBEAT, LOOK = 30.0, 0.5
 """Seconds between two lines of progress where there is no terminal, and between two looks at how far it is."""
 

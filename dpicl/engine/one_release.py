@@ -34,6 +34,7 @@ from dpicl.engine.releases import UnitReleases, named_releases, one_ledger, open
 from dpicl.engine.run_folder import Plan, UnitFolder, open_unit, run_folder
 from dpicl.engine.settings import Settings
 from dpicl.errors import LedgerError, ParameterError
+from dpicl.leaving import passing
 from dpicl.lm.spec import ModelSpec
 from dpicl.methods import DEFAULTS, METHODS, on_texts
 from dpicl.methods.text_method import TextMethod
@@ -70,7 +71,7 @@ def release_once(plan: Plan, settings: Settings) -> Published:
     nothing was read then.
     """
     ((key, unit),) = plan.units.items()
-    with one_ledger(settings), _private_rows(unit.dataset, run_folder(settings, plan.run_id), settings):
+    with one_ledger(settings), _private_rows(unit.dataset, folder := run_folder(settings, plan.run_id), settings), passing(folder):
         run = begin(plan, settings)
         with settings.entered():
             call_all(chain(rows_ready(str(run), unit.dataset), published(str(run), key)))
@@ -90,7 +91,8 @@ def _private_rows(dataset: str, run: Path, settings: Settings) -> Iterator[None]
             for left in (settings.home / "private").glob(f"*/{_PREFIX}*"):
                 if is_free(left / _LOCK):
                     shutil.rmtree(left, ignore_errors=True)
-            folder = table_folder(settings, dataset, run)
+            kept.enter_context(passing(folder := settings.home / "private" / dataset / run.name))
+            table_folder(settings, dataset, run)
             kept.enter_context(locked(folder / _LOCK))
         try:
             yield

@@ -7,7 +7,6 @@ nothing else; where the owner ends or dies, its workers end.
 from __future__ import annotations
 
 import os
-import signal
 import threading
 from collections import deque
 from collections.abc import Collection, Mapping
@@ -21,7 +20,7 @@ from typing import Any, Self
 from dpicl.engine.execute import Executor, WorkerDied, failure_of
 from dpicl.engine.order import Step, stages
 from dpicl.engine.settings import Settings
-from dpicl.processes import ONE_THREAD, VISIBLE, fork_server, gpus_here
+from dpicl.processes import ONE_THREAD, OWN_GROUP, VISIBLE, fork_server, gpus_here
 
 
 @dataclass(eq=False)
@@ -40,7 +39,7 @@ class _Worker:
     def start(self) -> None:
         """A new process, with this one's environment and working directory."""
         self.job: _Job | None = None
-        context = fork_server([__name__], ONE_THREAD)
+        context = fork_server([OWN_GROUP, __name__], ONE_THREAD)
         self.pipe, theirs = context.Pipe()
         environment = {**ONE_THREAD, **os.environ, **({} if self._gpu is None else {VISIBLE: self._gpu})}
         self._process = context.Process(target=_work, args=(theirs, self._settings, environment, Path.cwd()))
@@ -118,8 +117,7 @@ class Pool(Executor):
 
 
 def _work(pipe: Connection, settings: Settings, environment: Mapping[str, str], folder: Path) -> None:
-    """Do steps until the owner is gone. An interrupt of the terminal is the owner's."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Do steps until the owner is gone."""
     threading.Thread(target=_end_with_owner, daemon=True).start()
     os.environ.update(environment)
     os.chdir(folder)

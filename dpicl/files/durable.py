@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-import tempfile
+import secrets
 from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
+
+from dpicl.leaving import passing
 
 
 def sync_folder(folder: Path) -> None:
@@ -29,21 +31,21 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object], *, mode: int = 
     Raises:
         OSError: the disk is full or the folder cannot be written; nothing is left behind.
     """
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mode 0600
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.chmod(mode)
-        if replace:
-            os.replace(temporary, path)
-        else:
-            os.link(temporary, path)
-        sync_folder(path.parent)
-    except FileExistsError:
-        return False
-    finally:
-        temporary.unlink(missing_ok=True)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
+    with passing(temporary):
+        try:
+            with os.fdopen(os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                write(file)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.chmod(mode)
+            if replace:
+                os.replace(temporary, path)
+            else:
+                os.link(temporary, path)
+            sync_folder(path.parent)
+        except FileExistsError:
+            return False
+        finally:
+            temporary.unlink(missing_ok=True)
     return True

@@ -10,7 +10,6 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,7 +77,7 @@ def _looked_at(
     process: int,
 ) -> tuple[str, int, tuple[Door, ...], dict[int, dict[str, int]], dict[int, tuple[str, str]], dict[str, int], str, set[str]]:
     pids = family(process)
-    server = next(pid for pid in pids if "uvicorn" in read(pid, "cmdline"))
+    server = next(pid for pid in pids if "\0-m\0uvicorn" in read(pid, "cmdline") and "\0-c\0" not in read(pid, "cmdline"))
     secret = re.search("PREFECT_SERVER_API_AUTH_STRING=([^\0]+)", read(server, "environ"))
     assert secret
     doors = open_doors(pids)
@@ -175,7 +174,7 @@ def test_a_named_server_s_secret_is_asked_for_in_one_sentence(world: World) -> N
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_to_all_of_a_run_ends_it_in_seconds(tmp_path: Path, sign: signal.Signals) -> None:
-    """The server lives until the run has told it that it ends; a server that died first was asked again for minutes."""
+    """Its server was asked again for minutes once, when it died first; and once in thirteen times a termination was swallowed."""
     place = new_place(tmp_path / "place")
     environment = {key: value for key, value in place.environment.items() if not key.startswith(("PREFECT_API", "DASK_SCHEDULER"))}
     arguments = ("run", "demo", "--model", "tiny", "--shots", "1,2,4", "--seeds", "0", "--workers", "2", "--run-id", "stopped")
@@ -184,13 +183,9 @@ def test_a_signal_to_all_of_a_run_ends_it_in_seconds(tmp_path: Path, sign: signa
         until(lambda: any(place.run("stopped").glob("units/*")) or process.poll() is not None, 300, "the first unit")
         began = time.monotonic()
         os.killpg(process.pid, sign)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=25)
-        if process.poll() is None:  # once in thirteen runs it had no effect, and why is not known
-            os.killpg(process.pid, sign)
         _, err = process.communicate(timeout=60)
         took = time.monotonic() - began
     finally:
         end(process)
-    assert process.returncode == 130 and took < 60, err
-    assert "dpicl: interrupted; `dpicl run --resume stopped` continues it" in err.splitlines()
+    assert process.returncode == 130 and took < 10
+    assert err == "dpicl: interrupted; `dpicl run --resume stopped` continues it\n"

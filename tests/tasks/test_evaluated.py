@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from dpicl.engine.artefacts import remove_private
+from dpicl.engine.execute import InProcess, run_units
 from dpicl.engine.settings import Settings
-from dpicl.errors import BudgetError, PrivacyError
+from dpicl.errors import BudgetError, DpiclError, PrivacyError
+from dpicl.report.stages import report_steps
 from tests.harness import Place, content, install, install_texts, letters, new_place, rows, shop, shop_rows
 from tests.library.text_contracts import lines, records
 from tests.tasks.stages import make_plan, steps
@@ -65,6 +67,37 @@ def test_of_held_out_private_rows_noisy_counts_leave_and_are_charged_once(tmp_pa
     with place.entered():
         remove_private(run, Settings.from_environment())
     assert rows(run_of(place, method, "again") / "results.csv") == first and spent(place) == paid
+
+
+def test_held_out_private_rows_are_asked_again_where_a_run_was_stopped(tmp_path: Path) -> None:
+    place = new_place(tmp_path / "place")
+    install(place, contract(CHARGED), shop_rows(90))
+    with place.entered():
+        run, begun = make_plan("private", {**GRID, "methods": ["mst_tabicl"]}, "r"), []
+        for stage, references in steps(str(run)):
+            begun.append(stage.name)
+            if stage.name == "evaluate":
+                break
+            stage(*references)
+        assert "score" in begun
+        remove_private(run, Settings.from_environment())  # as a stopped run does
+        run_units(run, InProcess(), report_steps(run))
+    assert len(rows(run / "results.csv")) == 3
+
+
+def test_queries_that_changed_while_a_run_was_stopped_are_refused(tmp_path: Path) -> None:
+    place = new_place(tmp_path / "place")
+    install(place, shop(private=True), shop_rows(60))
+    with place.entered():
+        run = make_plan("private", {**GRID, "methods": ["gdp_tabicl"]}, "r")
+        for stage, references in steps(str(run)):
+            if stage.name == "score":
+                break
+            stage(*references)
+        remove_private(run, Settings.from_environment())
+        (place.root / "data" / "shop_queries.csv").write_text(shop_rows(12, seed=7))
+        with pytest.raises(DpiclError, match="its queries have changed since this run began; start a new run"):
+            run_units(run, InProcess())
 
 
 def test_an_evaluation_costs_what_the_contract_says_in_the_same_account(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ def read_prompts(unit: UnitFolder) -> dict[str, list[str]]:
     return prompts
 
 
-@unit_stage("serialize", PROMPTS)
+@unit_stage("serialize", lambda folder: str(_prompts_folder(folder) / PROMPTS))  # private ones may be gone when a run is resumed
 def serialize(folder: UnitFolder) -> str:
     """Write an example of every cell's demonstrations, and its prompts where there is something to ask: cell by cell, in order."""
     method, unit, asks = folder.method, folder.unit, folder.declared.evaluation != "none"

@@ -1,0 +1,75 @@
+"""How a process leaves that is stopped at any moment: what is there only while it works goes with it.
+
+Nothing is unwound, as nothing has to be: a stopped process leaves what a killed one does, files that are whole or absent and charges
+that are durable. The process is replaced, under its own number, by this file as a program: so none of its threads can write again what
+is removed, and no library has a last word. Imports the standard library alone, and little of it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import NoReturn
+
+SIGNALS = tuple(sign for sign in signal.Signals if sign.name in ("SIGINT", "SIGTERM", "SIGHUP"))  # not every system has the last
+INTERRUPTED = 130
+"""Exit code, as shells give it."""
+_GONE_SECONDS = 2.0
+PASSING: set[Path] = set()
+"""What goes where this process is stopped."""
+
+
+@contextmanager
+def passing(*paths: Path) -> Iterator[None]:
+    """Files and folders that go where this process is stopped inside; they need not be there yet."""
+    PASSING.update(paths)
+    try:
+        yield
+    finally:
+        PASSING.difference_update(paths)
+
+
+def leave(sentence: str) -> NoReturn:
+    """End this process and its fork server's processes, remove what is passing, and print a sentence; exit code 130."""
+    for sign in SIGNALS:
+        signal.signal(sign, signal.SIG_IGN)
+    module = sys.modules.get("multiprocessing.forkserver")
+    workers = getattr(getattr(module, "_forkserver", None), "_forkserver_pid", None) or 0
+    program = [sys.executable, "-I", "-S", __file__, str(workers), sentence, *map(str, tuple(PASSING))]
+    # Back to back, and both without letting another thread run: nobody here sees that the workers are gone.
+    for kill in (os.killpg, os.kill) if workers else ():
+        with suppress(ProcessLookupError):  # of a fork server that has only just been started, and has no group yet (`own_group`)
+            kill(workers, signal.SIGKILL)
+    os.execv(program[0], program)  # noqa: S606 - our own file
+
+
+def _remove(workers: int, sentence: str, *paths: str) -> NoReturn:
+    if sys.stdout is not None and sys.stdout.isatty():
+        with suppress(OSError):
+            os.write(1, b"\x1b[?25h\n")  # a bar hides the cursor
+    until = time.monotonic() + _GONE_SECONDS
+    while workers and time.monotonic() < until:
+        with suppress(ChildProcessError):
+            os.waitpid(workers, os.WNOHANG)
+        try:
+            os.killpg(workers, 0)
+        except ProcessLookupError:
+            break
+        time.sleep(0.005)
+    for path in paths:
+        shutil.rmtree(path, ignore_errors=True)  # of a file nothing
+        with suppress(OSError):
+            Path(path).unlink()
+    with suppress(OSError):  # the terminal may be gone
+        os.write(2, f"{sentence}\n".encode())
+    os._exit(INTERRUPTED)
+
+
+if __name__ == "__main__":
+    _remove(int(sys.argv[1]), *sys.argv[2:])

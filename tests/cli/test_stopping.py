@@ -1,0 +1,159 @@
+"""A command that is told to stop, at any moment and in any way: one sentence, exit code 130, and nothing left that must not stay."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from benchmarks.stranger_parts.stops import hears, pids
+from tests.harness import Place, end, install, install_texts, letters, new_place, shop, shop_rows, until
+from tests.library.text_contracts import lines, records
+
+REPEAT = "dpicl: interrupted; repeating the command is not charged again"
+STUBBORN = """
+import sys, time
+from pathlib import Path
+from dpicl.cli.stopping import stoppable, tell_when_stopped
+from dpicl.leaving import passing
+
+tell_when_stopped(lambda: time.sleep(60))
+
+@stoppable
+def work():
+    with passing(Path(sys.argv[1])):
+        Path(sys.argv[1]).mkdir()
+        while True:
+            try:
+                (Path(sys.argv[1]) / "row").write_text("private")
+            except BaseException:
+                pass
+
+work()
+"""
+"""Writes its rows again as soon as they are removed, swallows everything, and what it has to tell takes long."""
+IMPORTS = """
+import os, signal, sys, time
+from multiprocessing import util
+from dpicl.processes import OWN_GROUP, fork_server
+sys.path.insert(0, sys.argv[1])
+context = fork_server([OWN_GROUP, "slow"])
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+os.killpg(0, signal.SIGINT)
+os.killpg(0, signal.SIGTERM)
+with context.Pool(1) as pool:
+    print(pool.apply(abs, (-3,)))
+"""
+"""Its group is told to stop while its fork server has only just been started."""
+
+
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("again", [False, True])
+def test_no_command_can_hold_on(tmp_path: Path, sign: signal.Signals, again: bool) -> None:
+    rows = tmp_path / "rows"
+    process = subprocess.Popen([sys.executable, "-c", STUBBORN, str(rows)], stderr=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        until(lambda: (rows / "row").exists(), 60, "rows")
+        began = time.monotonic()
+        process.send_signal(sign)
+        if again:
+            time.sleep(0.2)
+            process.send_signal(sign)
+        _, err = process.communicate(timeout=60)
+    finally:
+        end(process)
+    assert process.returncode == 130 and err == f"{REPEAT}\n" and not rows.exists()
+    assert time.monotonic() - began < 10
+
+
+def test_workers_are_not_reached_by_what_the_program_s_group_is_told(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text("import time; time.sleep(1)")
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORTS, str(tmp_path)], check=False, capture_output=True, text=True, timeout=120, start_new_session=True
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "3\n", "")
+
+
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+def test_while_a_command_is_imported(place: Place, sign: signal.Signals) -> None:
+    process = place.start("synth", "shop", "--out", "rows.csv")
+    until(lambda: hears(process.pid), 60, "the first line of ours", every=0.001)
+    os.killpg(process.pid, sign)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (130, f"{REPEAT}\n")
+
+
+def _stop_when(place: Place, arguments: tuple[str, ...], seen: Callable[[], bool], sign: signal.Signals) -> tuple[int, str]:
+    """Freeze a command as soon as something is seen, and let it go on with a signal."""
+    process = place.start(*arguments)
+    try:
+        until(lambda: seen() or process.poll() is not None, 120, "the moment", every=0.0005)
+        os.killpg(process.pid, signal.SIGSTOP)
+        assert process.poll() is None and seen(), "it was too fast to be stopped there"
+        os.killpg(process.pid, sign)
+        os.killpg(process.pid, signal.SIGCONT)
+        _, err = process.communicate(timeout=60)
+    finally:
+        end(process)
+    return process.returncode, err
+
+
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("command", ["protect", "synth"])
+def test_a_stopped_release_leaves_no_row_and_no_file(place: Place, command: str, sign: signal.Signals) -> None:
+    name = install(place, shop("till", private=True), shop_rows(3000))
+    out = place.root / "out" / "rows.csv"
+    out.parent.mkdir()
+    arguments = (command, name, "--epsilon", "1", "--out", str(out), *(("--as", "csv") if command == "protect" else ()))
+    folder = place.home / "private" / name
+    assert _stop_when(place, arguments, lambda: any(folder.glob("*/*")), sign) == (130, f"{REPEAT}\n")
+    assert not list(folder.iterdir()) and not list(out.parent.iterdir()) and not list(pids(place))
+    assert not list((place.home / "runs").glob("*"))
+    assert place.dpicl(*arguments).returncode == 0 and len(list(out.parent.iterdir())) == 2
+
+
+def test_a_certificate_alone_is_what_a_killed_release_leaves_and_the_same_command_completes_it(place: Place) -> None:
+    name = install(place, shop("stall", private=True), shop_rows(60))
+    out = place.root / "rows.csv"
+    arguments = ("synth", name, "--epsilon", "1", "--out", str(out))
+    assert place.dpicl(*arguments).returncode == 0
+    content = out.read_bytes()
+    out.unlink()
+    again = place.dpicl(*arguments)
+    assert again.returncode == 0 and out.read_bytes() == content, again.stderr
+    assert place.dpicl(*arguments).returncode == 2
+
+
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+def test_a_stopped_query_is_asked_again_for_nothing(place: Place, sign: signal.Signals) -> None:
+    install_texts(place, letters("notes", private=True), lines(records(40)), lines(records(4)))
+    arguments = ("ask", "who is there?", "--account", "notes", "--model", "fake", "--shots", "1", "--count", "2", "--epsilon", "2")
+    slots = place.home / "private" / "journals"
+    assert _stop_when(place, arguments, lambda: any(slots.glob("*/slots/*.json")), sign) == (130, f"{REPEAT}\n")
+    again = place.dpicl(*arguments)
+    assert again.returncode == 0 and "query 1 of 2" in again.stderr and len(again.stdout.splitlines()) == 1
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_on_prefect_that_is_stopped_as_its_workers_start_says_one_sentence(tmp_path: Path, sign: signal.Signals) -> None:
+    place = new_place(tmp_path / "place")
+    install(place, shop("kiosk"), shop_rows(60))
+    process = place.start("run", "demo", "--datasets", "kiosk", "--model", "fake", "--run-id", "r", "--executor", "prefect")
+    try:
+        until(lambda: len(list(pids(place))) > 4, 120, "workers")
+        os.killpg(process.pid, sign)
+        began = time.monotonic()
+        _, err = process.communicate(timeout=60)
+        until(lambda: not list(pids(place)), 10, "the end of all processes")
+    finally:
+        end(process)
+    assert (process.returncode, err) == (130, "dpicl: interrupted; `dpicl run --resume r` continues it\n")
+    assert time.monotonic() - began < 10
