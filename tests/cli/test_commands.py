@@ -154,8 +154,8 @@ def test_the_pages_tell_what_every_stage_counted(world: World) -> None:
         return [entry["message"] for entry in logs]
 
     for stage in ("ingest", "validate", "randomise", "aggregate", "score", "evaluate"):
-        until(lambda stage=stage: any(line.startswith(f"{stage}: ") for line in told()), 30, f"the log of {stage}")  # type: ignore[misc]
-    assert "ingest: 569 rows" in told()
+        until(lambda stage=stage: any(line.startswith(f"{stage} ") for line in told()), 30, f"the log of {stage}")  # type: ignore[misc]
+    assert "ingest breast_cancer: 569 rows" in told()
 
 
 def test_an_interrupted_run_says_how_to_go_on(world: World) -> None:
