@@ -65,7 +65,7 @@ def better_from(gains: pd.DataFrame) -> float:
     """The least epsilon from which on all finite ones are better than no private data by more than noise; NaN where there is none."""
     least = math.nan
     for epsilon, gain in sorted(zip(gains["epsilon"], gains["gain"], strict=True), reverse=True, key=lambda one: one[0]):
-        if not math.isfinite(epsilon):
+        if not 0 < epsilon < math.inf:
             continue
         if gain.sign < 1:
             break

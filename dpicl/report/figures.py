@@ -138,6 +138,7 @@ def gain_figure(run: Run) -> str:
         axes.set_ylim(least - 0.15, most + 0.15)  # bars of few seeds may reach far beyond
         for i, (method, system) in enumerate(series):
             own = of_dataset[(of_dataset["method"] == method) & (of_dataset["system"] == system)].sort_values("epsilon")
+            own = own[own["epsilon"].isin(list(place))]  # at epsilon 0 nothing private was read
             colour, marker = _look(methods.index(method))
             x = [place[epsilon] + 0.016 * i for epsilon in own["epsilon"]]
             means, halves = [gain.mean for gain in own["gain"]], [gain.half for gain in own["gain"]]

@@ -127,6 +127,12 @@ def test_the_first_screen_says_what_was_promised_and_from_which_epsilon_on_it_is
         assert "over queries and seeds" in plain
 
 
+def test_what_was_written_without_private_rows_is_no_epsilon_to_begin_with(tmp_path):
+    public = [[*row[:4], 0.0, *row[5:]] for row in rows() if row[1] == "icl" and row[4] == math.inf]
+    html, _ = built(write_run(tmp_path, results=[*rows(), *public]))
+    assert "What the private data add" in html and "from ε = 0" not in html
+
+
 def test_what_falls_back_at_a_larger_epsilon_is_not_better_from_there_on(tmp_path):
     gains = {1.0: Gain(0.3, 0.1), 5.0: Gain(0.05, 0.1), 10.0: Gain(0.3, 0.1), math.inf: Gain(0.0, 0.1)}
     assert better_from(pd.DataFrame({"epsilon": list(gains), "gain": list(gains.values())})) == 10
