@@ -108,8 +108,8 @@ def counted(doing: str, of: str, look: Callable[[Count], object] = lambda count:
 
 @contextmanager
 def _shown(count: Count, look: Callable[[Count], object], every: float) -> Iterator[Callable[[], None]]:
-    """Nothing with --quiet, a bar on a terminal, a line each `every` seconds elsewhere."""
-    if QUIET.is_set():
+    """Nothing with --quiet or where logs are JSON, a bar on a terminal, a line each `every` seconds elsewhere."""
+    if QUIET.is_set() or Settings.from_environment().log_format == "json":
         yield lambda: None
         return
     if not errors.is_interactive:
