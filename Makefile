@@ -3,6 +3,9 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+DEMO_READY := $(VENV)/.ready-to-run
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --progress-bar on --no-compile --no-deps
+COMPILE = $(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true # pip would do so on one processor; templates among the packages are no Python
 export DPICL_DATA ?= $(abspath $(wildcard ../shared/data))
 export PREFECT_SERVER_ANALYTICS_ENABLED = false
 export DO_NOT_TRACK = 1
@@ -16,14 +19,19 @@ help: ## show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
 
 setup: $(READY) ## make the virtual environment and install everything
-$(READY): pyproject.toml requirements.lock
+$(DEMO_READY): pyproject.toml requirements.lock
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --progress-bar on --no-compile -r requirements.lock
-	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true # pip would do so on one processor; templates among the packages are no Python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	$(INSTALL) --require-hashes -r requirements.lock
+	$(subst --no-deps,,$(INSTALL)) "$$(grep -o '^torch==[^ ]*' requirements.lock)" # libraries of an accelerator, where torch's build names some
+	@$(COMPILE)
+	$(INSTALL) --no-build-isolation --editable .
+	@touch $@
+$(READY): $(DEMO_READY) requirements-dev.lock
+	$(INSTALL) --require-hashes -r requirements-dev.lock
+	@$(COMPILE)
 	@touch $@
 
-demo: $(READY) ## run both methods on bundled clinical data and write a report
+demo: $(DEMO_READY) ## run both methods on bundled clinical data and write a report
 	DPICL_HOME=.dpicl/demo DPICL_RUNS=.dpicl/runs $(BIN)/dpicl run demo
 
 TESTERS ?= 2
@@ -75,9 +83,14 @@ schema: $(READY) ## write the JSON schemas of contracts and their suites of Grea
 reference: $(READY) ## write the pages of docs/reference again
 	$(BIN)/python -m tools.reference
 
+# Torch's build without an accelerator is not on PyPI: its digest stands here, one for each version of Python. A new torch has others.
+TORCH_CPU := 6746dbcbeb526eb61330b76b41ff1b4eb848951103a892eeb080dfa2b264667b
+EXPORT = uv export --quiet --frozen --no-emit-project --no-annotate --no-header
 lock: ## resolve the dependencies anew (needs uv)
 	uv lock --upgrade
-	uv export --frozen --all-extras --no-hashes --no-emit-project --no-annotate --no-header --output-file requirements.lock
+	$(EXPORT) --extra pipeline --extra local --extra build --output-file requirements.lock
+	$(EXPORT) --all-extras --output-file requirements-dev.lock
+	sed -i "/^torch==/a \\    --hash=sha256:$(TORCH_CPU) \\\\" requirements.lock requirements-dev.lock
 
 clean: ## remove the virtual environment and all runs of this folder; budgets stay
 	rm -rf $(VENV) .dpicl/runs

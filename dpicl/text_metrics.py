@@ -30,7 +30,7 @@ def measure_texts(truth: np.ndarray, answered: np.ndarray) -> Metrics:
     Args:
         truth, answered: texts, shape (queries,); at least one query.
     """
-    rouge, bleu, levenshtein = _scorers()
+    rouge, bleu, levenshtein = scorers()
     pairs = [(str(right).strip(), str(answer).strip()) for right, answer in zip(truth, answered, strict=True)]
     similarities = []
     for right, answer in pairs:
@@ -43,8 +43,10 @@ def measure_texts(truth: np.ndarray, answered: np.ndarray) -> Metrics:
 
 
 @cache
-def _scorers() -> tuple[Any, Any, Any]:
-    """ROUGE, BLEU and Levenshtein; their libraries take a while to load, so they are imported only where texts are measured."""
+def scorers() -> tuple[Any, Any, Any]:
+    """ROUGE, BLEU and Levenshtein; their libraries take a while to load, so they are imported only where texts are measured.
+    Raises ModuleNotFoundError: the extra `evaluation` is not installed.
+    """
     from rapidfuzz.distance import Levenshtein
     from rouge_score.rouge_scorer import RougeScorer
     from sacrebleu.metrics.bleu import BLEU

