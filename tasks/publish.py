@@ -36,6 +36,7 @@ from dpicl.methods import tabular
 from dpicl.methods.text_method import TextMethod
 from dpicl.report.blocks import Report, Text
 from dpicl.report.figures import figures_of
+from dpicl.report.gains import gains_of
 from dpicl.report.load import load_run
 from dpicl.report.markdown import to_markdown
 from dpicl.report.story import overview
@@ -138,8 +139,9 @@ def show_results(run: str) -> str:
 @_shows("figures")
 def show_figures(run: str) -> str:
     """The report's figures as pictures in Markdown; they show results only."""
-    drawn = figures_of(load_run(Path(run)))
-    named = [(title, figure.svg) for title, figure in drawn.by_method]
+    loaded = load_run(Path(run))
+    drawn = figures_of(loaded, gains_of(loaded))
+    named = [("What the private data add", drawn.gain), *((title, figure.svg) for title, figure in drawn.by_method)]
     named += [("Judged by logistic regression", drawn.fitted), ("Time by stage", drawn.time)]
     encoded = [(title, base64.b64encode(standalone(figure).encode()).decode()) for title, figure in named if figure]
     parts = [f"### {title}\n\n![{title}](data:image/svg+xml;base64,{picture})" for title, picture in encoded]

@@ -1,4 +1,4 @@
-"""What all commands share: where they print, what --quiet leaves out, progress, and the exit code of an interrupted one."""
+"""What all commands share: where they print, what --quiet leaves out, and progress."""
 
 from __future__ import annotations
 

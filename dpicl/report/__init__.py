@@ -6,6 +6,7 @@ from pathlib import Path
 
 from dpicl.report.content import report_of
 from dpicl.report.figures import figures_of
+from dpicl.report.gains import gains_of
 from dpicl.report.html import to_html
 from dpicl.report.load import load_run
 from dpicl.report.markdown import to_markdown
@@ -23,8 +24,9 @@ def build_report(run_folder: Path) -> tuple[Path, Path]:
         DpiclError: the folder lacks its manifest, or a file in it breaks its schema.
     """
     run = load_run(run_folder)
-    figures = figures_of(run)
-    report = report_of(run, figures)
+    gains = gains_of(run)
+    figures = figures_of(run, gains)
+    report = report_of(run, figures, gains)
     html, markdown = run_folder / "report.html", run_folder / "report.md"
     html.write_text(to_html(report), encoding="utf-8")
     markdown.write_text(to_markdown(report), encoding="utf-8")

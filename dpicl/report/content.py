@@ -14,7 +14,7 @@ from dpicl.report.blocks import Banner, Block, Bullets, Cell, Code, Figure, Fold
 from dpicl.report.cells import is_released
 from dpicl.report.decision import decision, gain_table, in_odds, promised
 from dpicl.report.figures import Figures
-from dpicl.report.gains import CELL, gains_of
+from dpicl.report.gains import CELL
 from dpicl.report.load import Demonstrations, Manifest, Run
 from dpicl.report.paper import Paper
 from dpicl.report.tables import METRICS, cell_name, fitted_means, guarantee_table, metric_tables, relevant_errata, stage_seconds
@@ -23,9 +23,9 @@ EXAMPLE_CELLS, EXAMPLE_TEXTS = 2, 4
 GAIN_CAPTION = "Bars are intervals of 95 % over queries and seeds; below the line, using no private data would have been better."
 
 
-def report_of(run: Run, figures: Figures) -> Report:
+def report_of(run: Run, figures: Figures, gains: pd.DataFrame) -> Report:
     """The whole report, in words and numbers."""
-    manifest, gains = run.manifest, gains_of(run)
+    manifest = run.manifest
     about = f"Pipeline {manifest.pipeline}, run {manifest.run_id}, {manifest.created_utc}, dpicl {manifest.dpicl_version}"
     no_budget = "The run did not state its budget."
     if manifest.simulated:

@@ -12,7 +12,6 @@ import pandas as pd
 from dpicl.report import words
 from dpicl.report.blocks import Figure
 from dpicl.report.decision import leading
-from dpicl.report.gains import gains_of
 from dpicl.report.load import Run
 from dpicl.report.sentences import caption
 from dpicl.report.svg import BASELINES, GRID, INK, MUTED, SERIES, drawing, to_svg
@@ -40,7 +39,7 @@ class Figures:
     """Why there are none."""
 
 
-def figures_of(run: Run) -> Figures:
+def figures_of(run: Run, gains: pd.DataFrame) -> Figures:
     """One figure by method, whole texts apart; accuracy of logistic regression on releases; time by stage.
 
     A plain installation has nothing to draw with: its reports have the tables alone.
@@ -60,7 +59,7 @@ def figures_of(run: Run) -> Figures:
         (title, Figure(name, svg, "" if text == after else text)) for (title, name, svg, text), after in zip(drawn, following, strict=False)
     )
     bars = time_figure(run.timings) if len(run.timings) else ""
-    return Figures(by_method, fitted_figure(run.results, run.manifest.majority), bars, gain_figure(run))
+    return Figures(by_method, fitted_figure(run.results, run.manifest.majority), bars, gain_figure(run.results, leading(gains)))
 
 
 def epsilon_figure(part: pd.DataFrame, metric: str) -> str:
@@ -123,12 +122,11 @@ def rate_figure(part: pd.DataFrame, metric: str) -> str:
     return _panels(part, draw, metric, f"{METRICS[metric]} against the sampling rate, {_method(part)}, one panel per data set")
 
 
-def gain_figure(run: Run) -> str:
+def gain_figure(results: pd.DataFrame, gains: pd.DataFrame) -> str:
     """What in-context answers and logistic regression gain over no private data, one panel per data set; empty where nothing is known."""
-    gains = leading(gains_of(run))
-    gains = gains[gains["dataset"].isin(run.results.loc[main_metrics(run.results) != "absolute_error", "dataset"])]
+    gains = gains[gains["dataset"].isin(results.loc[main_metrics(results) != "absolute_error", "dataset"])]
     series = list(gains[["method", "system"]].drop_duplicates().itertuples(index=False, name=None))
-    if not series or has_several_rates(run.results):
+    if not series or has_several_rates(results):
         return ""
     place, methods = epsilon_places(gains["epsilon"].unique()), list(gains["method"].unique())
     least, most = (end(0.0, *(gain.mean for gain in gains["gain"])) for end in (min, max))

@@ -48,7 +48,7 @@ class Gain:
 def gain_of(differences: np.ndarray, *, scale: float = 1.0) -> Gain:
     """The mean of differences of shape (seeds, queries), with the half of its interval by (1) to (3); `scale` is s, which no half exceeds."""
     seeds, queries = differences.shape
-    mean = float(differences.mean())
+    mean = float(differences.mean()) if queries else math.nan
     if queries < 2:
         return Gain(mean, math.nan)
     of_queries = (((differences.mean(axis=0) - mean) ** 2).sum() + scale**2) / (queries * (queries - 1))
@@ -70,6 +70,8 @@ def gain_of_means(means: np.ndarray, bar: float, counts: tuple[float, float], *,
     if not is_share:
         seeds = len(means)
         return Gain(mean - bar, _half(0.0, 1, float(means.var(ddof=1)) / seeds, seeds - 1) if seeds > 1 else math.nan)
+    if min(counts) < 2:  # a noisy count may be anything
+        return Gain(mean - bar, math.nan)
     of_queries = sum((share * (1 - share) + 1 / count) / count for share, count in zip((mean, bar), counts, strict=True))
     excess = float(means.var(ddof=1)) / len(means) - mean * (1 - mean) / counts[0] / len(means) if len(means) > 1 else 0.0
     return Gain(mean - bar, min(1.0, _half(of_queries, counts[0] - 1, max(0.0, excess, added / len(means)), max(len(means) - 1, 1))))

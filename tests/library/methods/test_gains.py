@@ -50,6 +50,12 @@ def test_few_queries_that_all_agree_leave_a_doubt_and_one_leaves_no_interval():
     assert math.isnan(gain_of(np.ones((4, 1))).half) and gain_of(np.ones((4, 1))).sign == 0
 
 
+def test_a_count_that_noise_made_nothing_of_gives_no_interval():
+    gain = gain_of_means(np.array([0.0]), 0.5, (0.0, 0.0), added=3.0)
+    assert gain.mean == -0.5 and math.isnan(gain.half) and gain.sign == 0
+    assert math.isnan(gain_of(np.zeros((2, 0))).mean), "of numbers whose truth is missing everywhere"
+
+
 def test_noise_of_counts_widens_an_interval():
     means = np.array([0.8, 0.8, 0.8])
     widths = [gain_of_means(means, 0.6, (1000, 1000), added=added).half for added in (0.0, 0.01, 0.1)]
