@@ -14,7 +14,7 @@ corpus's: its counts are not pooled, and runs that never match are smoothed expo
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -30,23 +30,27 @@ def measure_texts(truth: np.ndarray, answered: np.ndarray) -> Metrics:
     Args:
         truth, answered: texts, shape (queries,); at least one query.
     """
-    rouge, bleu, levenshtein = _scorers()
-    pairs = [(str(right).strip(), str(answer).strip()) for right, answer in zip(truth, answered, strict=True)]
-    similarities = []
-    for right, answer in pairs:
-        words = rouge.score(right, answer)
-        measures = [float(words[name].fmeasure) for name in _ROUGE]
-        measures += [min(1.0, bleu.sentence_score(answer, [right]).score / 100), levenshtein.normalized_similarity(right, answer)]
-        similarities.append(measures)
+    pairs = _pairs(truth, answered)
     exact = float(np.mean([right == answer for right, answer in pairs]))
-    return Metrics(len(pairs), exact, None, None, *np.mean(similarities, axis=0).tolist())
+    return Metrics(len(pairs), exact, None, None, *np.mean([_similarities(*pair) for pair in pairs], axis=0).tolist())
 
 
 def rouge1(truth: np.ndarray, answered: np.ndarray) -> np.ndarray:
     """ROUGE-1 of every answer, shape (queries,)."""
-    rouge, _, _ = _scorers()
-    scored = (rouge.score(str(right).strip(), str(answer).strip()) for right, answer in zip(truth, answered, strict=True))
-    return np.array([float(one["rouge1"].fmeasure) for one in scored])
+    return np.array([_similarities(*pair)[0] for pair in _pairs(truth, answered)])
+
+
+def _pairs(truth: np.ndarray, answered: np.ndarray) -> list[tuple[str, str]]:
+    return [(str(right).strip(), str(answer).strip()) for right, answer in zip(truth, answered, strict=True)]
+
+
+@lru_cache(maxsize=100_000)  # a unit's answers are measured, and then judged one by one
+def _similarities(right: str, answer: str) -> tuple[float, ...]:
+    """ROUGE-1, -2, -L, BLEU and Levenshtein similarity."""
+    rouge, bleu, levenshtein = _scorers()
+    words = rouge.score(right, answer)
+    of_letters = levenshtein.normalized_similarity(right, answer)
+    return (*(float(words[name].fmeasure) for name in _ROUGE), min(1.0, bleu.sentence_score(answer, [right]).score / 100), of_letters)
 
 
 @cache

@@ -24,7 +24,7 @@ def serve(
         str | None, typer.Option(help="A notification block of the server, as type/name, for low budgets, failed checks and stuck runs.")
     ] = None,
 ) -> None:
-    """Run scheduled pipelines by a Prefect server. Those that name a work pool are left to `dpicl deploy`."""
+    """Run scheduled pipelines on a Prefect server. Those that name a work pool are left to `dpicl deploy`."""
     from flows.environment import prepare_environment
 
     prepare_environment()

@@ -14,10 +14,10 @@ from dpicl import __version__
 from dpicl.cli import names
 from dpicl.cli.contributed import contribute, others
 from dpicl.cli.data import contract_app, data_app, ledger_app, verify
-from dpicl.cli.options import MANY, SAME, AsJson, Contract
+from dpicl.cli.options import MANY, SAME, AsJson, ContractName
 from dpicl.cli.releases import ask, protect, synth
 from dpicl.cli.run import list_pipelines, run
-from dpicl.cli.stopping import leave_to_python, stoppable
+from dpicl.cli.stopping import INTERRUPTION, leave_to_python, stoppable
 from dpicl.cli.terminal import QUIET, check_state, say
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
@@ -72,7 +72,8 @@ def about(
     ] = False,
 ) -> None:
     """In-context learning on private tables and texts, with a differential-privacy guarantee."""
-    if context.invoked_subcommand not in ("run", "protect", "synth", "ask"):  # those of servers and prompts clean up after themselves
+    invoked = context.command.commands.get(context.invoked_subcommand or "") if isinstance(context.command, TyperGroup) else None
+    if not getattr(getattr(invoked, "callback", None), "is_stoppable", False):  # those of servers and prompts clean up after themselves
         leave_to_python()
 
 
@@ -123,7 +124,7 @@ app.command()(ask)
 
 @app.command()
 def plan(
-    contract: Contract,
+    contract: ContractName,
     rows: Annotated[
         int | None,
         typer.Option(min=1, max=10**12, help="Number of rows, as publicly known. Default: the contract's `population`."),
@@ -214,7 +215,7 @@ def main() -> None:
         name = Path(str(error.filename)).name if error.filename else ""
         _refuse(f"{name}: {error.strerror}" if name else error.strerror or type(error).__name__)
     if code == INTERRUPTED:
-        print("dpicl: interrupted; repeating the command is not charged again", file=sys.stderr)
+        print(INTERRUPTION, file=sys.stderr)
     sys.exit(code)
 
 

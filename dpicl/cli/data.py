@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from dpicl.cli import names
-from dpicl.cli.options import MANY, AsJson, Contract
+from dpicl.cli.options import MANY, AsJson, ContractName
 from dpicl.cli.terminal import errors, say, split_values
 from dpicl.engine.settings import Settings
 from dpicl.errors import CertificateError, DpiclError
@@ -67,7 +67,7 @@ def check(
 
 
 @contract_app.command("show")
-def show(contract: Contract) -> None:
+def show(contract: ContractName) -> None:
     """Show what a contract says about a data set."""
     from dpicl.cli.contract_view import print_contract
 
@@ -84,7 +84,7 @@ def list_data() -> None:
 
 
 @data_app.command("fetch")
-def fetch(contract: Contract) -> None:
+def fetch(contract: ContractName) -> None:
     """Download a data set from OpenML or UCI, and check its digest."""
     from dpicl.contract import TextContract
     from dpicl.tabular.reading.source import fetch as fetch_source

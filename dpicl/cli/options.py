@@ -19,7 +19,7 @@ SAME = {
 }
 """Names of options by other ones; in a command whose option is called as the other one is, both are that option."""
 MANY = "comma-separated"
-Contract = Annotated[str, typer.Argument(help="Name of a contract; `dpicl data list` shows them.", autocompletion=names.contracts)]
+ContractName = Annotated[str, typer.Argument(help="Name of a contract; `dpicl data list` shows them.", autocompletion=names.contracts)]
 Method = Annotated[
     str | None,
     typer.Option(help="A method on tables. Default: the one whose released rows are best, for --trust.", autocompletion=names.methods),

@@ -19,7 +19,7 @@ from dpicl.engine.benchmarks import known_when_read
 from dpicl.engine.collect import left_out
 from dpicl.engine.execute import call_all, run_units
 from dpicl.engine.files import read_json
-from dpicl.engine.plan import check_caps, check_plan, make_plan, plan_for
+from dpicl.engine.plan import check_plan, check_quotes, make_plan, plan_for
 from dpicl.engine.pool import Pool
 from dpicl.engine.quote import accounts_of, quote_plan
 from dpicl.engine.run_folder import read_plan, run_folder, write_plan
@@ -118,10 +118,10 @@ def print_dry_run(pipeline: str, changes: dict[str, Any], run_id: str | None, *,
     else:
         check_plan(plan, settings)
     to = errors if as_json else console
-    print_quotes(quote_plan(plan, settings, units.values()), as_json=as_json)
+    print_quotes(quotes := quote_plan(plan, settings, units.values()), as_json=as_json)
     warn_of_caps(accounts_of(((unit.dataset, unit.method) for unit in units.values()), settings), settings, to)
     if not resume:
-        check_caps(plan, settings)
+        check_quotes(quotes)
     if units:
         settings.make_runs()
         with (

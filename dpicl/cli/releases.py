@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from dpicl.cli import names
-from dpicl.cli.options import Anyway, Contract, DryRun, Epsilon, Method, MethodOptions, Period, PricesAsJson, Trust
+from dpicl.cli.options import Anyway, ContractName, DryRun, Epsilon, Method, MethodOptions, Period, PricesAsJson, Trust
 from dpicl.cli.stopping import stoppable
 from dpicl.cli.terminal import check_state, errors, say
 from dpicl.engine.settings import Settings
@@ -19,8 +19,8 @@ from dpicl.errors import DpiclError
 
 @stoppable
 def protect(
-    contract: Contract,
-    out: Annotated[Path | None, typer.Option(help="The new file to write; required but for --dry-run.")] = None,
+    contract: ContractName,
+    out: Annotated[Path | None, typer.Option(help="The new file to write; required unless --dry-run is given.")] = None,
     method: Method = None,
     trust: Trust = "central",
     epsilon: Epsilon = "1",
@@ -52,8 +52,8 @@ def protect(
 
 @stoppable
 def synth(
-    contract: Contract,
-    out: Annotated[Path | None, typer.Option(help="The new file to write, .parquet or .csv; required but for --dry-run.")] = None,
+    contract: ContractName,
+    out: Annotated[Path | None, typer.Option(help="The new file to write, .parquet or .csv; required unless --dry-run is given.")] = None,
     rows: Annotated[int, typer.Option(min=1, max=10_000_000, help="Number of rows.")] = 10_000,
     method: Method = None,
     trust: Trust = "central",

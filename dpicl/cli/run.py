@@ -47,7 +47,9 @@ def run(
     queries: Annotated[int | None, typer.Option(min=1, help="Maximum number of held-out rows of a table to query the model with.")] = None,
     model: _Model = None,
     generator: _Generator = None,
-    run_id: Annotated[str | None, typer.Option(metavar="RUN", help="Name of the new run. Default: the pipeline's and the time.")] = None,
+    run_id: Annotated[
+        str | None, typer.Option(metavar="RUN", help="Name of the new run. Default: the pipeline's name and the time.")
+    ] = None,
     resume: Annotated[
         str | None, typer.Option(metavar="RUN", help="Resume this run: only what is missing is done.", autocompletion=names.runs)
     ] = None,
@@ -92,17 +94,16 @@ def run(
     say(f"report: {folder / 'report.html'}")
 
 
-_LISTED = ("group", "takes", "needs")
-"""Keys of a pipeline that are no part of its runs."""
-
-
 def list_pipelines(as_json: AsJson = False) -> None:
-    """List pipelines and models, with the time and what they need."""
+    """List pipelines and models, with how long they take and what they need."""
     from dpicl.contract.base import TODAY
-    from dpicl.engine.pipelines import load_pipelines
+    from dpicl.engine.pipelines import Pipeline, load_pipelines
 
     pipelines = load_pipelines(Settings.from_environment().pipelines)
-    listed = {name: {one: getattr(pipeline, one) for one in _LISTED} for name, pipeline in pipelines.pipelines.items()}
+    listed = {
+        name: {one: getattr(pipeline, one) for one, field in Pipeline.model_fields.items() if field.exclude}
+        for name, pipeline in pipelines.pipelines.items()
+    }
     if as_json:
         shown = [
             {"name": name, **pipeline.model_dump(mode="json", context=TODAY), **listed[name]}

@@ -20,7 +20,8 @@ from typing import ParamSpec, TypeVar
 from dpicl.leaving import SIGNALS, leave
 
 _TELL_SECONDS = 2.0
-_sentence = "dpicl: interrupted; repeating the command is not charged again"
+INTERRUPTION = "dpicl: interrupted; repeating the command is not charged again"
+_sentence = INTERRUPTION
 _told: list[Callable[[], object]] = [lambda: sys.stdout.flush()]
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -94,6 +95,7 @@ def stoppable(command: Callable[Arguments, Result]) -> Callable[Arguments, Resul
             raise errors[0]
         return results[0]
 
+    waiting.is_stoppable = True  # type: ignore[attr-defined]
     return waiting
 
 

@@ -127,11 +127,11 @@ def _entered(settings: Settings) -> dict[str, dict[str, str]]:
         ) from None
 
 
-def shipped(settings: Settings) -> dict[str, str]:
+def published_digests(settings: Settings) -> dict[str, str]:
     """The digest of every own contract's content that does not come with a package; the shipped ones are the repository's own."""
     contracts = [contract for name in settings.own_names() if not _comes_with_a_package(contract := settings.declared(name))]
     return {contract.name: read_content(contract, settings).digest for contract in contracts}
 
 
 if __name__ == "__main__":
-    Path(str(SHIPPED)).write_text(json.dumps(shipped(Settings.from_environment()), indent=1) + "\n")
+    Path(str(SHIPPED)).write_text(json.dumps(published_digests(Settings.from_environment()), indent=1) + "\n")

@@ -104,14 +104,14 @@ def check_plan(plan: Plan, settings: Settings) -> None:
 
 
 def check_caps(plan: Plan, settings: Settings) -> None:
-    """Refuse a plan whose new releases would pass a cap. Raises BudgetError: with the cost, what is spent, the cap and what is left."""
+    """Refuse a plan whose new releases would pass a cap, as `check_quotes` does."""
     capped = {name for name in plan.pipeline.datasets if not settings.declared(name).privacy.budget.benchmark}
     if capped:
         check_quotes(quote_plan(plan, settings, [unit for unit in plan.units.values() if unit.dataset in capped]))
 
 
 def check_quotes(quotes: Iterable[AccountQuote]) -> None:
-    """See `check_caps`."""
+    """Refuse what would pass a cap. Raises BudgetError: with the cost, what is spent, the cap and what is left."""
     for line in quotes:
         if not line.quote.allowed:
             quote, new = line.quote, line.releases - line.charged_before

@@ -8,7 +8,7 @@ from dpicl.report.content import report_of
 from dpicl.report.figures import figures_of
 from dpicl.report.gains import gains_of
 from dpicl.report.html import to_html
-from dpicl.report.load import load_run
+from dpicl.report.load import load_cells, load_run
 from dpicl.report.markdown import to_markdown
 from dpicl.report.svg import standalone
 
@@ -26,7 +26,7 @@ def build_report(run_folder: Path) -> tuple[Path, Path]:
     run = load_run(run_folder)
     gains = gains_of(run)
     figures = figures_of(run, gains)
-    report = report_of(run, figures, gains)
+    report = report_of(run, figures, gains, load_cells(run_folder, run))
     html, markdown = run_folder / "report.html", run_folder / "report.md"
     html.write_text(to_html(report), encoding="utf-8")
     markdown.write_text(to_markdown(report), encoding="utf-8")

@@ -50,7 +50,7 @@ def _fold(name: str, seeds: list[Answered]) -> Fold:
 def _row(one: Answer, cell: Answered, width: int) -> tuple[Cell, ...]:
     is_wrong = bool(cell.labels) and one.truth != one.answer
     answer = Cell(one.answer, note="wrong", mark="wrong") if is_wrong else Cell(one.answer)
-    scores = [*(Cell(f"{score:.3f}".replace("-", "−")) for score in one.scores), *[Cell(words.DASH)] * width][:width]
+    scores = [*(Cell(words.signed(score)) for score in one.scores), *[Cell(words.DASH)] * width][:width]
     return (Cell(f"seed {cell.where[2]}, query {one.query + 1}"), Cell(one.truth), answer, *scores)
 
 

@@ -57,9 +57,8 @@ class Answered:
 
     @property
     def place(self) -> tuple[str, float, float, float]:
-        """System, epsilon, shots and rate; not a number where the cell has none."""
-        stated = stated_of(self.key)
-        return self.key.partition(",")[0], stated["epsilon"], stated.get("shots", math.nan), stated.get("rate", math.nan)
+        """As `place_of` has it."""
+        return place_of(self.key)
 
     @property
     def anchor(self) -> str:
@@ -105,9 +104,15 @@ def stated_of(key: str) -> dict[str, float]:
     return stated
 
 
+def place_of(key: str) -> tuple[str, float, float, float]:
+    """System, epsilon, shots and rate of a cell; not a number where it has none."""
+    epsilon, shots, rate = map(stated_of(key).get, ("epsilon", "shots", "rate"), (math.nan,) * 3)
+    return key.partition(",")[0], epsilon, shots, rate
+
+
 def is_released(key: str) -> bool:
     """Only a cell that states a finite epsilon."""
-    return math.isfinite(stated_of(key).get("epsilon", math.inf))
+    return math.isfinite(place_of(key)[1])
 
 
 def read_cells(units: Iterable[Path], public: Container[str]) -> Cells:
@@ -134,7 +139,7 @@ def read_cells(units: Iterable[Path], public: Container[str]) -> Cells:
 
 def _answered(unit: Path) -> Iterator[Answered]:
     """Of released cells, without prompts; none of runs that did not store the truth."""
-    table = _read(unit, PREDICTIONS)
+    table = read_stored(unit, PREDICTIONS)
     if not {"cell", "query", "truth", "answer"} <= set(table.column_names):
         return
     scored = [name for name in table.column_names if name.startswith(LOG_PROBABILITY)]
@@ -153,7 +158,7 @@ def _answered(unit: Path) -> Iterator[Answered]:
 
 def _prompts(unit: Path) -> dict[str, pa.ChunkedArray]:
     """Prompts of a unit by cell key, in the order of queries."""
-    table = _read(unit, PROMPTS)
+    table = read_stored(unit, PROMPTS)
     prompts, start = {}, 0
     for key, rows in groupby(table.column("cell").to_pylist()):
         count = sum(1 for _ in rows)
@@ -184,7 +189,8 @@ def _size(cell: Answered) -> int:
     return len(cell.beginning) + sum(len(one.prompt) + len(one.truth) + len(one.answer) for one in cell.answers)
 
 
-def _read(unit: Path, name: str) -> pa.Table:
+def read_stored(unit: Path, name: str) -> pa.Table:
+    """A table that a unit stored. Raises RunError: it cannot be read."""
     try:
         return read_table(unit / name)
     except (OSError, pa.ArrowException):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import Any
 
 import pandas as pd
@@ -11,8 +11,8 @@ import pandas as pd
 from dpicl.report import sentences, words
 from dpicl.report.answers import answers
 from dpicl.report.blocks import Banner, Block, Bullets, Cell, Code, Figure, Fold, Heading, Pairs, Report, Section, Table, Text
-from dpicl.report.cells import is_released
-from dpicl.report.decision import decision, gain_table, in_odds, promised
+from dpicl.report.cells import Cells, is_released
+from dpicl.report.decision import decision, gain_table, in_odds, intervals, leading, promised
 from dpicl.report.figures import Figures
 from dpicl.report.gains import CELL
 from dpicl.report.load import Demonstrations, Manifest, Run
@@ -20,10 +20,9 @@ from dpicl.report.paper import Paper
 from dpicl.report.tables import METRICS, cell_name, fitted_means, guarantee_table, metric_tables, relevant_errata, stage_seconds
 
 EXAMPLE_CELLS, EXAMPLE_TEXTS = 2, 4
-GAIN_CAPTION = "Bars are intervals of 95 % over queries and seeds; below the line, using no private data would have been better."
 
 
-def report_of(run: Run, figures: Figures, gains: pd.DataFrame) -> Report:
+def report_of(run: Run, figures: Figures, gains: pd.DataFrame, cells: Cells) -> Report:
     """The whole report, in words and numbers."""
     manifest = run.manifest
     about = f"Pipeline {manifest.pipeline}, run {manifest.run_id}, {manifest.created_utc}, dpicl {manifest.dpicl_version}"
@@ -41,12 +40,12 @@ def report_of(run: Run, figures: Figures, gains: pd.DataFrame) -> Report:
         fitted.append(means)
     sections: dict[tuple[str, str], list[Block]] = {
         ("figures", "Figures"): [Text(figures.missing)] if figures.missing else [figure for _, figure in figures.by_method],
-        ("accuracy", "Accuracy"): list(_accuracy(run, gains)),
+        ("accuracy", "Accuracy"): list(_accuracy(run, gains, cells.anchors)),
         ("fitted", "What was released, judged by the baselines"): fitted,
         ("guarantees", "Guarantees"): list(_guarantees(run)),
-        ("gains", "Gains of every cell"): [gain_table(run.results, gains)] if len(gains) else [],
+        ("gains", "Gains of every cell"): [gain_table(run.results, gains)] if len(gains) > len(leading(gains)) else [],
         ("demonstrations", "What was released"): list(_demonstrations(run)),
-        ("answers", "Answers"): list(answers(run.cells)),
+        ("answers", "Answers"): list(answers(cells)),
         ("costs", "Time and energy"): list(_costs(run, figures)),
         ("limits", "What is not protected"): [
             Bullets(tuple(manifest.not_protected)) if manifest.not_protected else Text("The run did not state its limits.")
@@ -80,7 +79,17 @@ def _opening(run: Run, gains: pd.DataFrame, figures: Figures) -> Iterator[Block]
         yield Text("No private in-context answers are among the results.")
     else:
         yield shown[0]
-        yield from ([Figure("What the private data add", figures.gain, GAIN_CAPTION)] if figures.gain else [])
+        yield from (
+            [
+                Figure(
+                    "What the private data add",
+                    figures.gain,
+                    f"A bar is {intervals(run)}. Below the line, using no private data does better.",
+                )
+            ]
+            if figures.gain
+            else []
+        )
         yield from shown[1:]
     yield from map(Text, (*sentences.measured(manifest), *manifest.left_out))
 
@@ -93,7 +102,7 @@ def _paper(manifest: Manifest) -> Paper:
     return Paper.beside(manifest.model.name if manifest.model else "", manifest.options)
 
 
-def _accuracy(run: Run, gains: pd.DataFrame) -> Iterator[Block]:
+def _accuracy(run: Run, gains: pd.DataFrame, anchors: Container[str]) -> Iterator[Block]:
     results = run.results
     if not len(results):
         yield Text("This run has no results.")
@@ -101,7 +110,7 @@ def _accuracy(run: Run, gains: pd.DataFrame) -> Iterator[Block]:
     paper = _paper(run.manifest)
     named = zip(gains[["method", "dataset", *CELL]].itertuples(index=False, name=None), gains["gain"], strict=True)
     better = {cell_name(*name) for name, gain in named if gain.sign > 0}
-    metrics = {metric: metric_tables(results, metric, paper, better, run.cells.anchors) for metric in METRICS}
+    metrics = {metric: metric_tables(results, metric, paper, better, anchors) for metric in METRICS}
     notes = ["Mean ± sample standard deviation over seeds.", sentences.bold_is(results)]
     if any(cell.quoted for tables in metrics.values() for table in tables for row in table.rows for cell in row):
         baselines = "; its baselines stand beside both of ours" if "lr-naive" in set(results["system"]) else ""

@@ -11,7 +11,7 @@ from dpicl.report import words
 from dpicl.report.blocks import Block, Bullets, Cell, Fold, Table, Text
 from dpicl.report.gains import CELL, LEVEL, Gain
 from dpicl.report.load import Manifest, Run
-from dpicl.report.tables import cell_name, epsilon_heads, is_queried, main_metrics, of_part, parts, row_label
+from dpicl.report.tables import bar_of, cell_name, epsilon_heads, is_queried, main_metrics, of_part, parts, row_label
 
 MOST = 6
 """Sentences on methods and data sets, and rows of the table that stands open, times two."""
@@ -30,18 +30,24 @@ def promised(manifest: Manifest) -> Iterator[str]:
     if worst:
         ends = dict.fromkeys((min(worst), max(worst)))
         grown = [f"at most {100 / (1 + 99 * math.exp(-worst[one])):.3g} % at ε = {words.epsilon(one)}" for one in ends]
-        delta = max(one.delta for one in manifest.guarantees)
-        but = f", but with a probability of δ = {delta:g}" if delta else ""
-        yield f"promised: by one release, a suspicion of 1 % about any of them becomes {', '.join(grown)}{but}"
+        yield f"promised: by one release, a suspicion of 1 % about any of them becomes {', '.join(grown)}{_but(manifest)}"
 
 
 def in_odds(manifest: Manifest) -> str:
     """What epsilon bounds, in one sentence; empty where nothing is promised."""
     worst = _worst(manifest)
-    factors = [f"by {math.exp(worst[one]):,.{2 if worst[one] < 3 else 0}f} at ε = {words.epsilon(one)}" for one in sorted(worst)[:3]]
+    factors = [f"{math.exp(worst[one]):,.{2 if worst[one] < 3 else 0}f} at ε = {words.epsilon(one)}" for one in sorted(worst)[:3]]
     if not factors:
         return ""
-    return f"In odds: one release multiplies those of any suspicion about one of them by at most e to the power of what it costs, {', '.join(factors)}."
+    return (
+        f"In odds: one release multiplies the odds of any suspicion about one of them by at most {', '.join(factors)} (e to the power of what "
+        f"it costs){_but(manifest)}."
+    )
+
+
+def _but(manifest: Manifest) -> str:
+    delta = max(one.delta for one in manifest.guarantees)
+    return f", except with probability δ = {delta:g}" if delta else ""
 
 
 def _worst(manifest: Manifest) -> dict[float, float]:
@@ -55,7 +61,7 @@ def _worst(manifest: Manifest) -> dict[float, float]:
 
 
 def leading(gains: pd.DataFrame) -> pd.DataFrame:
-    """The gains that are shown first: in-context answers with the most shots, and logistic regression on what was released."""
+    """The gains that are shown first: in-context answers with the most shots, and logistic regression, on what was released or privately on the rows."""
     icl = gains[gains["system"] == "icl"]
     most = icl.groupby(["method", "dataset"])["shots"].transform("max")
     return gains[gains.index.isin(icl[(icl["shots"] == most) | most.isna()].index) | (gains["system"] == "lr")]
@@ -97,7 +103,7 @@ def gain_table(results: pd.DataFrame, gains: pd.DataFrame) -> Table:
         method, dataset, system, shots, rate = row.iloc[0][["method", "dataset", *CELL[:3]]]
         by_epsilon = dict(zip(row["epsilon"], row["gain"], strict=True))
         cells = (_cell(by_epsilon.get(one), auc.get(cell_name(method, dataset, system, shots, rate, one), math.nan)) for one in epsilons)
-        name = row_label(system, shots, rate, not math.isnan(rate)) if is_queried(system) else _fitted(method, system)
+        name = row_label(system, shots, rate, not math.isnan(rate)) if is_queried(system) else fitted(method, system)
         first = Cell(words.method_name(method)), Cell(dataset), Cell(name)
         rows.append((*first, *cells, Cell(words.epsilon(better_from(row)))))
     head = (*Cell.of_text("method", "data set", "answers"), *epsilon_heads(epsilons), Cell("from ε ="))
@@ -111,32 +117,37 @@ def _cell(gain: Gain | None, auc: float) -> Cell:
     return Cell(text, "" if math.isnan(auc) else f"AUC {auc:.2f}", mark={1: "above", 0: "", -1: "differs"}[gain.sign])
 
 
-def _fitted(method: str, system: str) -> str:
+def fitted(method: str, system: str) -> str:
+    """A baseline, and what it was fitted on."""
     return f"{words.SYSTEMS[system.partition('-')[0]]} on {words.fitted_name(method, system)}"
 
 
 def _sentence(run: Run, part: pd.DataFrame, gains: pd.DataFrame) -> str:
     own, metric = of_part(gains, part), main_metrics(run.results)[part.index[0]]
     method, dataset = part["method"].iloc[0], part["dataset"].iloc[0]
-    bar = "answers without demonstrations" if metric == "rouge1" else "always answering the majority label"
+    bar = bar_of(metric)
     said = []
     for _, row in own.groupby(CELL[:3], dropna=False, sort=False):
         system = row["system"].iloc[0]
-        name, least = "in-context answers" if system == "icl" else _fitted(method, system), better_from(row)
+        name, least = "in-context answers" if system == "icl" else fitted(method, system), better_from(row)
         if math.isnan(least):
-            said.append(f"at no ε with {name}")
+            said.append(f"{name} from no ε on")
         else:
             gain = row.loc[row["epsilon"] == least, "gain"].iloc[0]
-            said.append(f"from ε = {words.epsilon(least)} on with {name} ({words.signed(gain.mean)} ± {gain.half:.3f} there)")
-    return f"{words.method_name(method)} on {dataset} beats {bar} by more than noise {', and '.join(said)}."
+            said.append(f"{name} from ε = {words.epsilon(least)} on ({words.signed(gain.mean)} ± {gain.half:.3f} there)")
+    return f"{words.method_name(method)} on {dataset}, better than {bar[1]} by more than noise: {'; '.join(said)}."
 
 
 def _how(run: Run) -> str:
     metrics = [words.MEASURES[metric] for metric in dict.fromkeys(main_metrics(run.results))]
-    seeds = run.results["seed"].nunique()
-    over = "queries and seeds" if seeds > 1 else "queries alone, as there is one seed"
     return (
-        f"Gains in {words.listing(metrics)} over what needs no private row; ± is half of an interval of {100 * LEVEL:.0f} % over {over}. "
-        "Marked is what lies above or below by more than that. No cell was chosen: shots are the most of the run, and “from” means from there "
-        "on at every larger ε. At ε = ∞ nothing is protected."
+        f"Gains in {words.listing(metrics)} over the majority label, or over zero-shot where answers are whole texts; ± is half of {intervals(run)}. "
+        "Marked: intervals that exclude 0. Nothing was picked by its result: shots are the largest number of the run, and “from” holds at "
+        "every larger ε of the run. At ε = ∞ nothing is protected."
     )
+
+
+def intervals(run: Run) -> str:
+    """What the intervals of gains are."""
+    over = "queries and seeds" if run.results["seed"].nunique() > 1 else "queries alone, as there is one seed"
+    return f"a {100 * LEVEL:.0f} % interval over {over}"

@@ -11,7 +11,7 @@ import pandas as pd
 
 from dpicl.report import words
 from dpicl.report.blocks import Figure
-from dpicl.report.decision import leading
+from dpicl.report.decision import fitted, leading
 from dpicl.report.load import Run
 from dpicl.report.sentences import caption
 from dpicl.report.svg import BASELINES, GRID, INK, MUTED, SERIES, drawing, to_svg
@@ -141,12 +141,12 @@ def gain_figure(results: pd.DataFrame, gains: pd.DataFrame) -> str:
             x = [place[epsilon] + 0.016 * i for epsilon in own["epsilon"]]
             means, halves = [gain.mean for gain in own["gain"]], [gain.half for gain in own["gain"]]
             is_icl = system == "icl"
-            name = f"{words.method_name(method)}, in-context" if is_icl else f"logistic regression on {words.fitted_name(method, system)}"
+            name = f"{words.method_name(method)}, in-context" if is_icl else fitted(method, system)
             axes.errorbar(x, means, halves, fmt=marker if is_icl else "x", color=colour, elinewidth=0.9, linestyle="none")
             axes.plot(x, means, color=colour, linestyle="-" if is_icl else "--", marker=marker if is_icl else "x", label=name)
         _epsilon_axis(axes, place)
 
-    return _panels(gains, draw, "gain", "What the private data add: gain over the majority label against epsilon, one panel per data set")
+    return _panels(gains, draw, "gain", "What the private data add: gain over using none against epsilon, one panel per data set")
 
 
 def time_figure(timings: pd.DataFrame) -> str:
@@ -194,7 +194,7 @@ def _panels(part: pd.DataFrame, draw: Callable[[Axes, pd.DataFrame], None], metr
         for axes in grid[len(datasets) :]:
             axes.set_visible(False)
         for axes in grid[::columns]:
-            axes.set_ylabel(words.MEASURES.get(metric, metric))
+            axes.set_ylabel(words.MEASURES[metric])
         panels = grid[: len(datasets)]
         entries = {label: handle for axes in panels for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
         if entries:

@@ -25,7 +25,7 @@ import pandas as pd
 from scipy.stats import t
 
 from dpicl.report.load import Run
-from dpicl.report.tables import cell_name, is_queried, main_metrics, of_part, parts
+from dpicl.report.tables import bar_of, cell_name, is_queried, main_metrics, of_part, parts
 
 LEVEL = 0.95
 CELL = ["system", "shots", "sampling_rate", "epsilon"]
@@ -59,22 +59,24 @@ def gain_of(differences: np.ndarray, *, scale: float = 1.0) -> Gain:
     return Gain(mean, min(scale, _half(of_queries, queries - 1, max(0.0, excess), seeds - 1)))
 
 
-def gain_of_means(means: np.ndarray, bar: float, counts: tuple[float, float], *, added: float = 0.0, is_share: bool = True) -> Gain:
+def gain_of_means(means: np.ndarray, bar: float, counts: tuple[float, float], *, added: float = 0.0) -> Gain:
     """The same of the means of every seed, shape (seeds,), where single answers are not known: shares of `counts` queries and rows.
 
     Args:
         added: variance of one seed's mean that no query explains: of noisy counts.
-        is_share: shares of right answers; of other means only seeds tell how sure they are.
     """
     mean = float(means.mean())
-    if not is_share:
-        seeds = len(means)
-        return Gain(mean - bar, _half(0.0, 1, float(means.var(ddof=1)) / seeds, seeds - 1) if seeds > 1 else math.nan)
     if min(counts) < 2:  # a noisy count may be anything
         return Gain(mean - bar, math.nan)
     of_queries = sum((share * (1 - share) + 1 / count) / count for share, count in zip((mean, bar), counts, strict=True))
     excess = float(means.var(ddof=1)) / len(means) - mean * (1 - mean) / counts[0] / len(means) if len(means) > 1 else 0.0
     return Gain(mean - bar, min(1.0, _half(of_queries, counts[0] - 1, max(0.0, excess, added / len(means)), max(len(means) - 1, 1))))
+
+
+def gain_over_seeds(means: np.ndarray, bar: float) -> Gain:
+    """The same of means that are no shares, of shape (seeds,): only seeds tell how sure they are."""
+    seeds = len(means)
+    return Gain(float(means.mean()) - bar, _half(0.0, 1, float(means.var(ddof=1)) / seeds, seeds - 1) if seeds > 1 else math.nan)
 
 
 def _half(of_queries: float, queries: float, of_seeds: float, seeds: float) -> float:
@@ -96,7 +98,7 @@ def gains_of(run: Run) -> pd.DataFrame:
 def _rows(run: Run, part: pd.DataFrame, metric: str) -> Iterator[tuple[object, ...]]:
     method, dataset = part["method"].iloc[0], part["dataset"].iloc[0]
     own = of_part(run.values, part)
-    bar_system = "zero-shot" if metric == "rouge1" else "majority"
+    bar_system, _ = bar_of(metric)
     bar = part.loc[part["system"] == bar_system, [metric, "query_count"]].mean()
     noise = [one.deviation for one in run.manifest.evaluation_noise if (one.method, one.dataset) == (method, dataset)]
     judged = {
@@ -120,5 +122,8 @@ def _rows(run: Run, part: pd.DataFrame, metric: str) -> Iterator[tuple[object, .
         elif not math.isnan(bar[metric]):
             added = 2 * (noise[0] / count) ** 2 if noise else 0.0
             counted = (count, float(bar["query_count"]))
-            gain = gain_of_means(means, float(bar[metric]), counted, added=added, is_share=metric == "accuracy")
-            yield method, dataset, *key, Gain(-gain.mean, gain.half) if metric == "absolute_error" else gain
+            if metric == "accuracy":
+                yield method, dataset, *key, gain_of_means(means, float(bar[metric]), counted, added=added)
+            else:
+                sign = -1 if metric == "absolute_error" else 1
+                yield method, dataset, *key, gain_over_seeds(sign * means, sign * float(bar[metric]))

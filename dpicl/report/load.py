@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -17,7 +16,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, Valida
 
 from dpicl.errors import DataError, RunError
 from dpicl.evaluation import results_frame_columns
-from dpicl.report.cells import Cells, read_cells, stated_of, unit_of
+from dpicl.report.cells import Cells, place_of, read_cells, read_stored, unit_of
 from dpicl.yaml_file import validate
 
 RESULT_NUMBERS = ("seed", "epsilon", "shots", "sampling_rate", "amplified_epsilon", "query_count", "accuracy", "balanced_accuracy", "auc")
@@ -162,7 +161,6 @@ class Run:
     """How good single answers are: columns `method`, `dataset`, `seed`, those of a cell, `query` and `value`; no rows where nobody may know."""
     answers: Mapping[str, float] = field(default_factory=dict)
     """How a served model's answers came about, and what they took; empty for other models."""
-    cells: Cells = field(default_factory=Cells)
 
 
 def load_run(folder: Path) -> Run:
@@ -189,27 +187,26 @@ def load_run(folder: Path) -> Run:
         counts.update(_checked(TypeAdapter(dict[str, float]), path, f"{path.parents[1].name}/{path.name}", "counts by name"))
     values = [_read_values(path) for path in sorted((folder / "units").glob("*/values.parquet"))]
     empty = pd.DataFrame(columns=["method", "dataset", "seed", "system", "epsilon", "shots", "sampling_rate", "query", "value"])
-    public = {name for name, used in manifest.contracts.items() if used.benchmark or manifest.evaluation.get(name) == "public"}
-    order = {pair: place for place, pair in enumerate(dict.fromkeys(zip(results["method"], results["dataset"], strict=True)))}
+    return Run(manifest, results, timings, tuple(demonstrations), pd.concat(values) if values else empty, dict(counts))
+
+
+def load_cells(folder: Path, run: Run) -> Cells:
+    """Answers to public queries, in the order of the results. Raises RunError: a file is not what its name says."""
+    known, pairs = run.manifest, zip(run.results["method"], run.results["dataset"], strict=True)
+    public = {name for name, used in known.contracts.items() if used.benchmark or known.evaluation.get(name) == "public"}
+    order = {pair: place for place, pair in enumerate(dict.fromkeys(pairs))}
     units = sorted((folder / "units").glob("*"), key=lambda unit: order.get(unit_of(unit)[:2], len(order)))
-    judged = pd.concat(values) if values else empty
-    return Run(manifest, results, timings, tuple(demonstrations), judged, dict(counts), read_cells(units, public))
+    return read_cells(units, public)
 
 
 def _read_values(path: Path) -> pd.DataFrame:
-    try:
-        columns = pd.read_parquet(path)
-    except (OSError, ValueError) as error:
-        raise RunError(f"{path.parent.name}/{path.name}: cannot be read as Parquet ({type(error).__name__})") from None
+    columns = read_stored(path.parent, path.name).to_pandas()
     method, dataset, seed = unit_of(path.parent)
     frames = []
-    for key in columns:
-        stated = stated_of(str(key))
-        numbers = {
-            name: stated.get(short, math.nan) for name, short in (("epsilon", "epsilon"), ("shots", "shots"), ("sampling_rate", "rate"))
-        }
-        system = str(key).partition(",")[0]
-        frames.append(columns[[key]].set_axis(["value"], axis=1).assign(query=range(len(columns)), system=system, **numbers))
+    for key in map(str, columns):
+        system, epsilon, shots, rate = place_of(key)
+        named = {"system": system, "epsilon": epsilon, "shots": shots, "sampling_rate": rate, "query": range(len(columns))}
+        frames.append(columns[[key]].set_axis(["value"], axis=1).assign(**named))
     return pd.concat(frames).assign(method=method, dataset=dataset, seed=float(seed))
 
 

@@ -51,7 +51,7 @@ def _block(block: Block) -> str:
 def _row(cells: tuple[Cell, ...]) -> str:
     row = "|"
     for cell in cells:
-        text = f"**{escaped(cell.text)}**" if cell.mark in ("above", "strong") else escaped(cell.text)
+        text = f"**{escaped(cell.text)}**" if cell.mark == "above" else escaped(cell.text)
         beside = (f", {escaped(cell.note)}" if cell.note else "") + (f" ({escaped(cell.quoted)})" if cell.quoted else "")
         row += f"{' ' * bool(cell.text)}{text}{beside} |"
     return row

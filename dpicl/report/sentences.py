@@ -72,7 +72,7 @@ def what_was_run(manifest: Manifest, methods: list[str], datasets: list[str], *,
 
 def bold_is(results: pd.DataFrame) -> str:
     """What is bold in a table of a metric, and of whole texts and numbers what the metrics are."""
-    bold, metrics = "Bold: better than the majority label on the same queries by more than noise", []
+    bold, metrics = "Bold: better than the majority label by more than noise", []
     if of_texts(results).any():
         bold += ", or than zero-shot where answers are whole texts"
         metrics.append(

@@ -11,7 +11,7 @@ from dpicl.report.blocks import Bullets, Report
 from dpicl.report.decision import MOST, better_from, decision, leading, promised
 from dpicl.report.gains import gains_of
 from dpicl.report.load import Manifest, Run
-from dpicl.report.tables import main_metrics, of_part, parts
+from dpicl.report.tables import bar_of, main_metrics, of_part, parts
 
 
 def story(run: Run) -> list[str]:
@@ -43,11 +43,11 @@ def _came(part: pd.DataFrame, metric: str, gains: pd.DataFrame) -> str:
     most = icl[icl["shots"] == icl["shots"].max()] if icl["shots"].notna().any() else icl
     means = most[most["epsilon"].notna()].groupby("epsilon")[metric].mean()
     private = [f"{words.number(means[one])} at ε = {words.epsilon(one)}" for one in map(float, means.index) if one < math.inf]
-    bar, name = ("zero-shot", "without demonstrations") if metric == "rouge1" else ("majority", "for the majority label")
-    beside = {"without privacy": means.get(math.inf, math.nan), name: part.loc[part["system"] == bar, metric].mean()}
+    bar, without = bar_of(metric)
+    beside = {"without privacy": means.get(math.inf, math.nan), f"by {without}": part.loc[part["system"] == bar, metric].mean()}
     shown = [f"{words.number(mean)} {name}" for name, mean in beside.items() if not math.isnan(mean)]
     if shown:
         least = better_from(gains[gains["system"] == "icl"])
-        shown.append(f"better at {'no ε' if math.isnan(least) else f'ε = {words.epsilon(least)} and above'} by more than noise")
+        shown.append(f"better by more than noise from {'no ε' if math.isnan(least) else f'ε = {words.epsilon(least)}'} on")
     about = f"{words.method_name(part['method'].iloc[0])} on {part['dataset'].iloc[0]}"
     return f"{about}: {words.MEASURES[metric]} {'; '.join([', '.join(private) or 'not measured', *shown])}"

@@ -81,6 +81,11 @@ def main_metrics(results: pd.DataFrame) -> pd.Series:
     return pd.Series("accuracy", results.index).mask(of_texts(results), "rouge1").mask(of_numbers(results), "absolute_error")
 
 
+def bar_of(metric: str) -> tuple[str, str]:
+    """What needs no private row, as a system and in words: what a method is measured against."""
+    return ("zero-shot", "answers without demonstrations") if metric == "rouge1" else ("majority", "always answering the majority label")
+
+
 def row_label(system: str, shots: float, rate: float, show_rate: bool) -> str:
     """`in-context, k = 2, rate 0.1`."""
     label = words.system_name(system)

@@ -23,7 +23,8 @@ def test_a_run_ends_with_its_story(place: Place) -> None:
     at = {(row["system"], row["epsilon"]): float(row["accuracy"]) for row in rows if row["shots"] in ("2", "")}
     assert central == (
         f"GDP-TabICL on breast_cancer: accuracy {at['icl', '1.0']:.3f} at ε = 1; {at['icl', 'inf']:.3f} without privacy; "
-        f"{mean(value for (system, _), value in at.items() if system == 'majority'):.3f} for the majority label"
+        f"{mean(value for (system, _), value in at.items() if system == 'majority'):.3f} by always answering the majority label; "
+        "better by more than noise from no ε on"
     )
     assert local.startswith("LDP-TabICL on breast_cancer: accuracy ") and "random weights" in random
     assert charged.startswith("charged: nothing") and report.startswith("report: ")

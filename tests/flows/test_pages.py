@@ -155,7 +155,7 @@ def test_the_artifacts_pages_show_the_results(world: World, retried: Path, page:
 
 def test_the_overview_tells_what_came_of_the_run_and_links_the_others_in_order(world: World, retried: Path, page: Page) -> None:
     found = of_retried(world, "overview-demo")
-    shown = page(path_of(found), "run retried", "protected: one client", "charged: nothing", "ε = 1", "for the majority label")
+    shown = page(path_of(found), "run retried", "protected: one client", "charged: nothing", "ε = 1", "the majority label")
     read = ("checks-breast-cancer", RELEASED, "results-demo", "figures-demo", "budget-demo", "report-demo")
     places = [shown.index(f'href="{of_retried(world, key)["id"]}"') for key in read]
     assert places == sorted(places)

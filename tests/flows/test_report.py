@@ -118,12 +118,12 @@ def test_the_first_screen_says_what_was_promised_and_from_which_epsilon_on_it_is
     for text in built(write_run(tmp_path, results=better, guarantees=GUARANTEES, majority={"adult": 0.75})):
         plain = text.replace("\u00a0", " ")
         assert "a suspicion of 1 % about any of them becomes at most 1.34 % at ε = 1, at most 23.5 % at ε = 5" in plain
-        assert "by at most e to the power of what it costs, by 1.34 at ε = 1, by 30 at ε = 5." in plain
+        assert "by at most 1.34 at ε = 1, 30 at ε = 5 (e to the power of what it costs)." in plain
         first = plain.index(
-            "GDP-TabICL on adult beats always answering the majority label by more than noise from ε = 5 on with in-context answers"
+            "GDP-TabICL on adult, better than always answering the majority label by more than noise: in-context answers from ε = 5 on"
         )
         assert first < plain.index("The differential privacy of one release"), "before all sections"
-        assert "and from ε = 5 on with logistic regression on the rows, diffprivlib's noise (0.070 ± " in plain
+        assert "; logistic regression on the rows, diffprivlib's noise from ε = 5 on (0.070 ± " in plain
         assert "over queries and seeds" in plain
 
 
@@ -136,6 +136,7 @@ def test_what_was_written_without_private_rows_is_no_epsilon_to_begin_with(tmp_p
 def test_what_falls_back_at_a_larger_epsilon_is_not_better_from_there_on(tmp_path):
     gains = {1.0: Gain(0.3, 0.1), 5.0: Gain(0.05, 0.1), 10.0: Gain(0.3, 0.1), math.inf: Gain(0.0, 0.1)}
     assert better_from(pd.DataFrame({"epsilon": list(gains), "gain": list(gains.values())})) == 10
+    assert math.isnan(better_from(pd.DataFrame({"epsilon": [1.0, 5.0], "gain": [Gain(0.3, 0.1), Gain(0.0, 0.1)]}))), "from none on"
     assert math.isnan(better_from(pd.DataFrame({"epsilon": [1.0], "gain": [Gain(0.3, math.nan)]}))), "no interval, no claim"
 
 

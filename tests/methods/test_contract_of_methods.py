@@ -69,9 +69,9 @@ def _priced(method: Method, contract: Any, unit: Unit) -> None:
     releases = method.releases(contract, unit)
     assert releases and all(0 < cost.charged.epsilon < math.inf for cost in releases.values())
     costs = method.costs(contract, unit)
-    assert all(cost.charged.epsilon <= 1 + 1e-9 for cost in costs.values()), "a cell costs no more than was asked for"
+    assert costs and all(cost.charged.epsilon <= 1 + 1e-9 for cost in costs.values()), "a cell costs no more than was asked for"
     for cell, cost in releases.items():
-        assert method.identity(contract, unit, cell) is not None and method.statement(contract, unit, cell, cost)
+        assert json.dumps(method.identity(contract, unit, cell)) and method.statement(contract, unit, cell, cost)
 
 
 @every_method

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from dpicl.report.gains import gain_of, gain_of_means
+from dpicl.report.gains import gain_of, gain_of_means, gain_over_seeds
 
 
 def _answers(rng, seeds, queries, *, of_seed, of_query):
@@ -63,6 +63,6 @@ def test_noise_of_counts_widens_an_interval():
 
 
 def test_errors_are_judged_by_seeds_alone():
-    gain = gain_of_means(np.array([3.0, 4.0, 5.0]), 6.0, (10, 10), is_share=False)
+    gain = gain_over_seeds(np.array([3.0, 4.0, 5.0]), 6.0)
     assert gain.mean == -2 and gain.half == pytest.approx(t.ppf(0.975, 2) / math.sqrt(3))
-    assert math.isnan(gain_of_means(np.array([3.0]), 6.0, (10, 10), is_share=False).half)
+    assert math.isnan(gain_over_seeds(np.array([3.0]), 6.0).half)
