@@ -21,18 +21,27 @@ SIGNALS = tuple(sign for sign in signal.Signals if sign.name in ("SIGINT", "SIGT
 INTERRUPTED = 130
 """Exit code, as shells give it."""
 _GONE_SECONDS = 2.0
-PASSING: set[Path] = set()
-"""What goes where this process is stopped."""
+PASSING: dict[Path, Path | None] = {}
+"""What goes where this process is stopped, unless another one holds a lock that is named beside it."""
+GONE = ".gone-"
+"""What a name begins with of what is being removed."""
 
 
 @contextmanager
-def passing(*paths: Path) -> Iterator[None]:
-    """Files and folders that go where this process is stopped inside; they need not be there yet."""
-    PASSING.update(paths)
+def passing(*paths: Path, lock: Path | None = None) -> Iterator[None]:
+    """Files and folders that go where this process is stopped inside, but not while another holds the `lock`; they need not be there yet."""
+    PASSING.update(dict.fromkeys(paths, lock))
     try:
         yield
     finally:
-        PASSING.difference_update(paths)
+        for path in paths:
+            PASSING.pop(path, None)
+
+
+def sweep(folder: Path) -> None:
+    """Remove what processes that were killed at it have left to remove below the folders in this one."""
+    for left in folder.glob(f"*/{GONE}*"):
+        shutil.rmtree(left, ignore_errors=True)
 
 
 def leave(sentence: str) -> NoReturn:
@@ -41,7 +50,8 @@ def leave(sentence: str) -> NoReturn:
         signal.signal(sign, signal.SIG_IGN)
     module = sys.modules.get("multiprocessing.forkserver")
     workers = getattr(getattr(module, "_forkserver", None), "_forkserver_pid", None) or 0
-    program = [sys.executable, "-I", "-S", __file__, str(workers), sentence, *map(str, tuple(PASSING))]
+    paths = [str(part or "") for pair in tuple(PASSING.items()) for part in pair]
+    program = [sys.executable, "-I", "-S", __file__, str(workers), sentence, *paths]
     # Back to back, and both without letting another thread run: nobody here sees that the workers are gone.
     for kill in (os.killpg, os.kill) if workers else ():
         with suppress(ProcessLookupError):  # of a fork server that has only just been started, and has no group yet (`own_group`)
@@ -62,13 +72,24 @@ def _remove(workers: int, sentence: str, *paths: str) -> NoReturn:
         except ProcessLookupError:
             break
         time.sleep(0.005)
-    for path in paths:
-        shutil.rmtree(path, ignore_errors=True)  # of a file nothing
-        with suppress(OSError):
-            Path(path).unlink()
+    for number, (path, lock) in enumerate(zip(paths[::2], paths[1::2], strict=True)):
+        with suppress(OSError):  # it is not there, or another process works with it
+            if not lock or _is_mine(lock):
+                gone = Path(path).with_name(f"{GONE}{os.getpid()}-{number}")
+                Path(path).rename(gone)  # at once, so that a resumed run finds all of it or nothing
+                shutil.rmtree(gone, ignore_errors=True)  # of a file nothing
+                gone.unlink()
     with suppress(OSError):  # the terminal may be gone
         os.write(2, f"{sentence}\n".encode())
     os._exit(INTERRUPTED)
+
+
+def _is_mine(lock: str) -> bool:
+    import fcntl
+
+    with Path(lock).open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # BlockingIOError is an OSError
+    return True
 
 
 if __name__ == "__main__":

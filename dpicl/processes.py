@@ -47,7 +47,7 @@ def fork_server(preload: Sequence[str] = (), environment: Mapping[str, str] | No
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS if OWN_GROUP in preload else ())
         forkserver.ensure_running()
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
-        PASSING.add(Path(util.get_temp_dir()))
+        PASSING[Path(util.get_temp_dir())] = None
     finally:
         tempfile.tempdir = before
         for name in added:

@@ -142,11 +142,11 @@ def is_free(path: Path) -> bool:
 
 
 @contextlib.contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold the lock of a file, which is made where it is not there; others wait."""
+def locked(path: Path, *, shared: bool = False) -> Iterator[None]:
+    """Hold the lock of a file, which is made where it is not there; others wait, of those that share it none."""
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        fcntl.flock(handle, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
         yield
     finally:
         os.close(handle)

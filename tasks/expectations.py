@@ -86,10 +86,10 @@ def _expectation(rule: Rule, contract: Contract | TextContract) -> tuple[str, di
     return "expect_column_values_to_be_between", {**column, "min_value": declared.bounds[0], "max_value": declared.bounds[1]}
 
 
-def _file(settings: Settings, name: str, ending: str) -> Path:
+def _file(settings: Settings, name: str) -> Path:
     """Beside the contract: a suite of the shipped one is none of the user's own."""
     file = settings.contract_files().get(name, settings.contracts / name)
-    return (file.parent.parent if settings.is_of_texts(file) else file.parent) / FOLDER / f"{name}{ending}"
+    return (file.parent.parent if settings.is_of_texts(file) else file.parent) / FOLDER / f"{name}.json"
 
 
 def _read(file: Path) -> Any:
@@ -105,7 +105,7 @@ def checked_suite(contract: Contract | TextContract, settings: Settings) -> tupl
     Raises:
         DeclarationError: the file is of another contract than today's.
     """
-    wanted, file = suite(contract), _file(settings, contract.name, ".json")
+    wanted, file = suite(contract), _file(settings, contract.name)
     if file.exists() and _read(file) != json.loads(json.dumps(wanted)):
         expected = "what `python -m tasks.expectations` writes, or no such file"
         raise DeclarationError(f"{FOLDER}/{file.name}", "", "is not what the contract says now", expected)
@@ -118,7 +118,7 @@ def own_expectations(name: str, settings: Settings) -> tuple[Expectation, ...]:
     Raises:
         DeclarationError: the file is not of that form, or asks for more than whether an expectation holds.
     """
-    file = _file(settings, name, ".own.json")
+    file = settings.contracts / FOLDER / f"{name}.own.json"
     if not file.exists():
         return ()
     own = validate(OwnSuite, _read(file), f"{FOLDER}/{file.name}").expectations
@@ -132,7 +132,7 @@ def main() -> None:
     """Write the suite of every contract in the user's own folder."""
     settings = Settings.from_environment()
     for name in settings.own_names():
-        write_json(_file(settings, name, ".json"), suite(settings.declared(name)), replace=True)
+        write_json(_file(settings, name), suite(settings.declared(name)), replace=True)
     sys.stdout.write(f"{settings.contracts / FOLDER}\n")
 
 

@@ -44,6 +44,8 @@ from dpicl.report.svg import standalone
 from tasks.wrapper import as_task
 
 MAX_ROWS = 200
+_PAGE = 200
+"""Artifacts that the server gives at once."""
 READ_IN_ORDER = ("checks", "released", "results", "figures", "budget", "report")
 """What the keys of artifacts begin with, as the overview lists them."""
 VALIDATION_FAILED, BUDGET_LOW = "dpicl.validation.failed", "dpicl.budget.low"
@@ -92,8 +94,10 @@ def _artifacts_of_this_flow_run() -> dict[str, Artifact]:
     context = TaskRunContext.get()
     assert context is not None
     ours = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[context.task_run.flow_run_id]))
+    found: list[Artifact] = []
     with get_client(sync_client=True) as client:
-        found = client.read_artifacts(artifact_filter=ours, sort=ArtifactSort.CREATED_DESC)
+        while page := client.read_artifacts(artifact_filter=ours, sort=ArtifactSort.CREATED_DESC, limit=_PAGE, offset=len(found)):
+            found += page
     return {one.key: one for one in reversed(found) if one.key}
 
 

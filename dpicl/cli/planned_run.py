@@ -22,12 +22,12 @@ from dpicl.engine.files import read_json
 from dpicl.engine.plan import check_plan, check_quotes, make_plan, plan_for
 from dpicl.engine.pool import Pool
 from dpicl.engine.quote import accounts_of, quote_plan
-from dpicl.engine.run_folder import read_plan, run_folder, write_plan
+from dpicl.engine.run_folder import LOCK, read_plan, run_folder, write_plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.stage import StageFailed
 from dpicl.engine.stages.probe import probe
 from dpicl.errors import DpiclError, ParameterError, RunError
-from dpicl.leaving import passing
+from dpicl.leaving import passing, sweep
 from dpicl.pipeline import Unit
 from dpicl.report.load import load_run
 from dpicl.report.stages import report_steps
@@ -84,7 +84,11 @@ def do_run(
         return folder
     warn_of_caps(accounts_of(((unit.dataset, unit.method) for unit in units.values()), settings), settings)
     private = (settings.home / "private" / dataset / folder.name for dataset in {unit.dataset for unit in units.values()})
-    with passing(*private), counted("running", "cells", partial(_look, folder, units)) as count:  # a resumed run reads the rows again
+    sweep(settings.home / "private")
+    with (
+        passing(*private, lock=folder / LOCK),
+        counted("running", "cells", partial(_look, folder, units)) as count,
+    ):  # a resumed run reads the rows again
         execute(folder, pipeline, changes, workers, partial(setattr, count, "doing"))
         count.doing = "done"
     return folder

@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from dpicl.certificate.files import certificate_of
 from dpicl.cli.budget import print_quotes, warn_of_caps
 from dpicl.cli.terminal import note
 from dpicl.engine.files import publish
@@ -75,6 +76,10 @@ def release_to_file(
     form = _checked(form, method, [out, *([] if quality is None else [quality])])
     settings = Settings.from_environment()
     with one_ledger(settings):
+        if os.path.lexists(certificate_of(out)):  # of a command that was killed before its file, and so was charged
+            quotes = quote_of(dataset, method, settings, shots=shots, options=_chosen(options), **how)
+            if any(line.releases > line.charged_before for line in quotes):
+                raise ParameterError("out", certificate_of(out).name, "a new file; the certificate of another release stands there")
         release = release_of(dataset, method, settings, shots=shots, options=_chosen(options), **how)
         found = None if quality is None else release.quality()
         what = release.write(out, form, rows)

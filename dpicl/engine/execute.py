@@ -19,11 +19,12 @@ from typing import Any
 
 from dpicl.engine.artefacts import RESULTS, remove_private
 from dpicl.engine.order import Group, Step, answered, released, rows_ready
-from dpicl.engine.run_folder import read_plan
+from dpicl.engine.run_folder import LOCK, read_plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.stage import StageFailed
 from dpicl.engine.stages.probe import probe
 from dpicl.errors import BROKEN_RULES, BudgetError, DpiclError, RefusedError, RunError
+from dpicl.snapshots import locked
 
 log = logging.getLogger("dpicl.engine")
 SUBMISSIONS = 3
@@ -190,6 +191,11 @@ def run_units(run: Path, executor: Executor, closing: Iterable[Step] = ()) -> st
         RunError: some units failed; the others are done and reported.
         DpiclError: the only thing there was to do broke a rule.
     """
+    with locked(run / LOCK, shared=True):  # so that the stop of another process leaves the private rows
+        return _run_units(run, executor, closing)
+
+
+def _run_units(run: Path, executor: Executor, closing: Iterable[Step]) -> str:
     plan = read_plan(run)
     missing = [key for key in plan.units if not (run / "units" / key / RESULTS).exists()]
     schedule = _Schedule(executor)

@@ -89,7 +89,7 @@ def _private_rows(dataset: str, run: Path, settings: Settings) -> Iterator[None]
     with ExitStack() as kept:
         with locked(settings.make_home() / f".{ONE_RELEASE}.lock"):  # else a folder might go before its owner has locked it
             for left in (settings.home / "private").glob(f"*/{_PREFIX}*"):
-                if is_free(left / _LOCK):
+                if (left / _LOCK).exists() and is_free(left / _LOCK):  # a run may have such a name
                     shutil.rmtree(left, ignore_errors=True)
             kept.enter_context(passing(folder := settings.home / "private" / dataset / run.name))
             table_folder(settings, dataset, run)

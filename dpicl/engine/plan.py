@@ -14,7 +14,7 @@ from dpicl.contract import Contract, Declared, TextContract
 from dpicl.contract.periods import ONCE, period_at, read_period
 from dpicl.engine.pipelines import Pipelines, find_pipeline, load_pipelines, override
 from dpicl.engine.quote import AccountQuote, quote_plan
-from dpicl.engine.run_folder import Plan, check_stored, check_versions, read_plan, run_folder, write_plan
+from dpicl.engine.run_folder import Plan, check_stored, check_versions, pin_contracts, read_plan, run_folder, write_plan
 from dpicl.engine.settings import Settings
 from dpicl.errors import BudgetError, DeclarationError, ModelRefusedError, ParameterError, PrivacyError
 from dpicl.lm.egress import check_egress
@@ -43,7 +43,9 @@ def make_plan(
     """
     settings = Settings.current()
     plan = plan_for(pipeline_name, changes, settings, run_id, resume=resume, period=period, when=when)
-    return run_folder(settings, plan.run_id) if resume else begin(plan, settings)
+    folder = run_folder(settings, plan.run_id) if resume else begin(plan, settings)
+    pin_contracts(folder, plan, settings)
+    return folder
 
 
 def plan_for(

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dpicl.contract.declared import Declared
+from dpicl.contract.load import contract_digest
 from dpicl.contract.models import Contract
 from dpicl.contract.periods import ONCE, read_period
 from dpicl.contract.text import TextContract
@@ -29,7 +30,7 @@ from dpicl.methods.common import draws_for
 from dpicl.pipeline import Unit
 from dpicl.randomness import Draws
 
-PLAN = "plan.json"
+PLAN, LOCK = "plan.json", ".lock"
 _RUN_ID = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
 
 
@@ -96,6 +97,16 @@ def write_plan(folder: Path, plan: Plan) -> None:
     except OSError as error:
         raise RunError(f"run {plan.run_id}: its folder cannot be written ({error.strerror})") from None
     check_stored(folder, plan)
+
+
+def pin_contracts(folder: Path, plan: Plan, settings: Settings) -> None:
+    """Store which contracts a run goes by, or check that they are the stored ones: what was prepared or drawn under another one may be private
+    under today's, or promise something else. Raises RunError: one has changed; caps, accounts and periods may.
+    """
+    for name in plan.pipeline.datasets:
+        digest = contract_digest(settings.declared(name))
+        if read_json(write_json(folder / "contracts" / f"{name}.json", digest)) != digest:
+            raise RunError(f"{name}: its contract has changed since run {plan.run_id} began; start a new run")
 
 
 def check_stored(folder: Path, plan: Plan) -> None:

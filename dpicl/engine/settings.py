@@ -77,6 +77,8 @@ class Settings:
     logs: str = LOG_FORMATS[0]
     given: Given | None = None
     """Rows of this process, in place of a file of a contract."""
+    named_contracts: bool = False
+    """Whether DPICL_CONTRACTS names their folder, so that shipped ones are no substitute for a folder that is not there."""
 
     @staticmethod
     def current() -> Settings:
@@ -100,6 +102,7 @@ class Settings:
             os.environ.get("DPICL_LEDGER") or None,
             os.environ.get("DPICL_POWER_WATTS") or "100",
             os.environ.get("DPICL_LOG_FORMAT") or LOG_FORMATS[0],
+            named_contracts=bool(os.environ.get("DPICL_CONTRACTS")),
         )
 
     @contextmanager
@@ -193,6 +196,8 @@ class Settings:
 
         if self.given is not None and name == self.given.contract.name and isinstance(self.given.contract, kind):
             return self.given.contract
+        if self.named_contracts and not self.contracts.is_dir():
+            raise ParameterError("DPICL_CONTRACTS", self.contracts.name, "a folder that is there")
         if name not in known:
             raise ParameterError("dataset", repr(name[:60]), "one of " + ", ".join(known))
         contract = load_contract(self.contract_files()[name])

@@ -31,6 +31,7 @@ import numpy as np
 
 from dpicl.accounting.guarantee import Guarantee, compose_sequential
 from dpicl.contract.models import Contract
+from dpicl.errors import RunError
 from dpicl.evaluation import Metrics
 from dpicl.mechanisms import noisy_count
 from dpicl.methods.common import ZERO_SHOT, for_unit
@@ -55,8 +56,12 @@ def cost(contract: Contract, unit: Unit) -> Guarantee:
 
 
 def right_counts(scores: Mapping[Cell, np.ndarray], truth: np.ndarray, unit: Unit) -> list[int]:
-    """Equation (1): right answers of every measured cell, and the rows; private."""
-    answers = answered(scores)
+    """Equation (1): right answers of every measured cell, and the rows; private.
+    Raises RunError: a cell lacks answers, which would be counted as wrong ones and published so.
+    """
+    answers = answered(scores) if len(truth) else {}
+    if len(truth) and any(len(answers.get(cell, ())) != len(truth) for cell in measured_cells(unit)):
+        raise RunError(f"{unit.key}: answers to be counted are missing; resume the run")
     return [*(int((answers[cell] == truth).sum()) if cell in answers else 0 for cell in measured_cells(unit)), len(truth)]
 
 

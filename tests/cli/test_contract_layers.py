@@ -51,6 +51,9 @@ def test_a_named_folder_of_contracts_stands_before_the_shipped_ones(
 ) -> None:
     monkeypatch.setenv("DPICL_CONTRACTS", str(project.root / "elsewhere"))
     monkeypatch.delenv("DPICL_PIPELINES")
+    code, refused = call_main(("contract", "show", "adult"), capsys)
+    assert code == 2 and "DPICL_CONTRACTS=elsewhere" in refused
+    (project.root / "elsewhere").mkdir()
     said(capsys, "forecast")  # of shipped pipelines on shipped contracts
     said(capsys, "contract", "new", "shop.csv", "--label", "bought", "--positive", "yes,twice")
     assert (project.root / "elsewhere" / "shop.yaml").exists() and not Path("data_contracts").exists()

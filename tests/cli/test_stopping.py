@@ -8,11 +8,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from benchmarks.stranger_parts.stops import hears, pids
+from dpicl.leaving import sweep
+from dpicl.snapshots import locked
 from tests.harness import Place, end, install, install_texts, letters, new_place, shop, shop_rows, until
 from tests.library.text_contracts import lines, records
 
@@ -117,6 +120,38 @@ def test_a_stopped_release_leaves_no_row_and_no_file(place: Place, command: str,
     assert not list(folder.iterdir()) and not list(out.parent.iterdir()) and not list(pids(place))
     assert not list((place.home / "runs").glob("*"))
     assert place.dpicl(*arguments).returncode == 0 and len(list(out.parent.iterdir())) == 2
+
+
+def test_a_certificate_of_another_release_is_refused_before_a_charge(place: Place) -> None:
+    name, out = install(place, shop("booth", private=True), shop_rows(60)), place.root / "rows.csv"
+    assert place.dpicl("synth", name, "--epsilon", "1", "--out", str(out)).returncode == 0
+    out.unlink()
+    spent = place.dpicl("budget", name, "--json").stdout
+    other = place.dpicl("synth", name, "--epsilon", "2", "--out", str(out))
+    assert other.returncode == 2 and "the certificate of another release stands there" in other.stderr
+    assert place.dpicl("budget", name, "--json").stdout == spent and not out.exists()
+
+
+@pytest.mark.parametrize("is_held", [True, False])
+def test_a_stop_leaves_the_rows_that_another_process_works_with(tmp_path: Path, is_held: bool) -> None:
+    rows, lock = tmp_path / "private" / "run", tmp_path / "lock"
+    rows.mkdir(parents=True)
+    (rows / "table").write_text("private")
+    stopped = (
+        "from pathlib import Path; from dpicl.leaving import leave, passing; from dpicl.snapshots import locked\n"
+        f"with locked(Path({str(lock)!r}), shared=True), passing(Path({str(rows)!r}), lock=Path({str(lock)!r})): leave('stopped')"
+    )
+    with locked(lock, shared=True) if is_held else nullcontext():
+        done = subprocess.run([sys.executable, "-c", stopped], check=False, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (130, "stopped\n")
+    assert (rows / "table").exists() is is_held and list(rows.parent.iterdir()) == [rows] * is_held
+
+
+def test_what_was_left_to_remove_is_swept_and_nothing_else(tmp_path: Path) -> None:
+    for name in (".gone-7-0", "run"):
+        (tmp_path / "till" / name).mkdir(parents=True)
+    sweep(tmp_path)
+    assert [path.name for path in (tmp_path / "till").iterdir()] == ["run"]
 
 
 def test_a_certificate_alone_is_what_a_killed_release_leaves_and_the_same_command_completes_it(place: Place) -> None:

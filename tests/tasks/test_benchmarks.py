@@ -20,6 +20,7 @@ from dpicl.engine.benchmarks import (
     content_digest,
     declare,
     known_when_read,
+    published_digests,
     read_content,
 )
 from dpicl.engine.plan import make_plan

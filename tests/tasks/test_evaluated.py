@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import pytest
@@ -83,6 +84,43 @@ def test_held_out_private_rows_are_asked_again_where_a_run_was_stopped(tmp_path:
         remove_private(run, Settings.from_environment())  # as a stopped run does
         run_units(run, InProcess(), report_steps(run))
     assert len(rows(run / "results.csv")) == 3
+
+
+def test_answers_that_are_missing_are_not_counted_as_wrong_ones(tmp_path: Path) -> None:
+    place = new_place(tmp_path / "place")
+    install(place, contract(CHARGED), shop_rows(90))
+    with place.entered():
+        run = make_plan("private", {**GRID, "methods": ["mst_tabicl"]}, "r")
+        for stage, references in steps(str(run)):
+            if stage.name == "evaluate":
+                rmtree(next((place.home / "private").rglob("scored")))
+                with pytest.raises(DpiclError, match="answers to be counted are missing; resume the run"):
+                    stage(*references)
+                break
+            stage(*references)
+        run_units(run, InProcess(), report_steps(run))
+    assert len(rows(run / "results.csv")) == 3
+
+
+@pytest.mark.parametrize("stopped_at", ["charge", "serialize", "report"])
+def test_a_run_goes_on_under_its_own_contract_alone(tmp_path: Path, stopped_at: str) -> None:
+    """Rows that were held out in private are no public queries because a contract says so now, nor was a release promised less."""
+    place = new_place(tmp_path / "place")
+    install(place, contract(CHARGED), shop_rows(90))
+    with place.entered():
+        run = make_plan("private", {**GRID, "methods": ["gdp_tabicl"]}, "r")
+        for stage, references in steps(str(run)):
+            if stage.name == stopped_at:
+                break
+            stage(*references)
+    install(place, {**shop(private=True), "privacy": {**shop(private=True)["privacy"], "budget": {"epsilon": 50}}}, shop_rows(90))
+    with place.entered(), pytest.raises(DpiclError, match="its contract has changed since run r began; start a new run"):
+        make_plan("private", {}, "r", resume=True)
+    raised = contract(CHARGED)
+    raised["privacy"]["budget"] = {"epsilon": 1000}
+    install(place, raised, shop_rows(90))
+    with place.entered():
+        assert make_plan("private", {}, "r", resume=True) == run, "a cap may be raised"
 
 
 def test_queries_that_changed_while_a_run_was_stopped_are_refused(tmp_path: Path) -> None:

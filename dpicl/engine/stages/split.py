@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from functools import partial
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from dpicl.contract import Contract
 from dpicl.engine.artefacts import DIGEST, QUERIES, TABLE, TEST, TRAIN, table_folder
 from dpicl.engine.batches import Batches, split_key
 from dpicl.engine.benchmarks import check_published, content_digest
-from dpicl.engine.files import PRIVATE_MODE, read_json, read_table, write_arrays, write_json, write_table
+from dpicl.engine.files import PRIVATE_MODE, read_arrays, read_json, read_table, write_arrays, write_json, write_table
 from dpicl.engine.run_folder import read_plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.stage import stage, timed
@@ -52,7 +53,8 @@ def split(run: str, dataset: str) -> str:
         write_json(folder / DIGEST, digest, mode=PRIVATE_MODE)
         write_arrays(folder / QUERIES, {"asked": positions}, mode=PRIVATE_MODE)  # the positions of the queries come last
     if contract.evaluation == "public":  # prompts and answers of a run that was stopped stand with what is released
-        asked_digest = hashlib.sha256(repr(test.take(positions).to_pylist()).encode()).hexdigest()
+        stored = read_table(folder / TEST).take(read_arrays(folder / QUERIES)["asked"])  # not what was read now, if it is another
+        asked_digest = hashlib.sha256(json.dumps(stored.to_pylist(), default=str).encode()).hexdigest()
         if read_json(write_json(Path(run) / "queries" / f"{dataset}.json", asked_digest)) != asked_digest:
             raise RunError(f"{dataset}: its queries have changed since this run began; start a new run")
     if contract.tells_row_count and contract.evaluation != "charged":  # none of the rows is held out in private
