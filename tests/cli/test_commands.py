@@ -161,7 +161,7 @@ def test_the_pages_tell_what_every_stage_counted(world: World) -> None:
 def test_an_interrupted_run_says_how_to_go_on(world: World) -> None:
     process = world.start("run", "demo", "--model", "tiny", "--run-id", "interrupted")
     try:
-        until(lambda: any(world.run("interrupted").glob("units/*/scored/*.npz")), 120, "the first scores")
+        until(lambda: any(world.run("interrupted").glob("units/*/scored/*.npz")), 240, "the first scores")
         os.killpg(process.pid, signal.SIGINT)
         _, err = process.communicate(timeout=60)
     finally:

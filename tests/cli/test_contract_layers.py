@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from dpicl.engine.settings import Settings
+from tasks.expectations import FOLDER, own_expectations
 from tests.harness import Place, call_main, complaint, said, shop, shop_rows
 
 Capture = pytest.CaptureFixture[str]
@@ -97,3 +98,12 @@ def test_from_another_process_the_layers_are_the_same(project: Place) -> None:
     script = "from dpicl.engine.settings import Settings; print(sorted(map(str, Settings.from_environment().contract_files().values())))"
     there = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.strip()
     assert there == str(sorted(map(str, here.contract_files().values())))
+
+
+def test_own_expectations_of_a_shipped_contract_hold(project: Place) -> None:
+    folder = Path("data_contracts") / FOLDER
+    folder.mkdir(parents=True)
+    (folder / "adult.own.json").write_text(
+        '{"expectations": [{"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "age"}}]}'
+    )
+    assert len(own_expectations("adult", Settings.from_environment())) == 1
