@@ -95,7 +95,7 @@ def run(
 
 
 def list_pipelines(as_json: AsJson = False) -> None:
-    """List pipelines and models, with how long they take and what they need."""
+    """List pipelines and models, and what they need."""
     from dpicl.contract.base import TODAY
     from dpicl.engine.pipelines import Pipeline, load_pipelines
 

@@ -19,7 +19,7 @@ from typing import ParamSpec, TypeVar
 
 from dpicl.leaving import SIGNALS, leave
 
-_TELL_SECONDS = 2.0
+_TELL_SECONDS, _LISTEN_SECONDS = 2.0, 0.02
 INTERRUPTION = "dpicl: interrupted; repeating the command is not charged again"
 _sentence = INTERRUPTION
 _told: list[Callable[[], object]] = [lambda: sys.stdout.flush()]
@@ -102,7 +102,7 @@ def stoppable(command: Callable[Arguments, Result]) -> Callable[Arguments, Resul
 def _first(queue: SimpleQueue[bool]) -> bool:
     while True:
         try:
-            return queue.get(timeout=1)  # without a limit some systems let no signal through
+            return queue.get(timeout=_LISTEN_SECONDS)  # a signal that the system gives to another thread is heard only then
         except Empty:
             continue
 

@@ -139,9 +139,10 @@ def _sentence(run: Run, part: pd.DataFrame, gains: pd.DataFrame) -> str:
 
 
 def _how(run: Run) -> str:
-    metrics = [words.MEASURES[metric] for metric in dict.fromkeys(main_metrics(run.results))]
+    metrics = list(dict.fromkeys(main_metrics(run.results)))
+    texts = ", or over zero-shot where answers are whole texts" if "rouge1" in metrics else ""
     return (
-        f"Gains in {words.listing(metrics)} over the majority label, or over zero-shot where answers are whole texts; ± is half of {intervals(run)}. "
+        f"Gains in {words.listing([words.MEASURES[metric] for metric in metrics])} over the majority label{texts}; ± is half of {intervals(run)}. "
         "Marked: intervals that exclude 0. Nothing was picked by its result: shots are the largest number of the run, and “from” holds at "
         "every larger ε of the run. At ε = ∞ nothing is protected."
     )

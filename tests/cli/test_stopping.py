@@ -108,8 +108,7 @@ def _stop_when(place: Place, arguments: tuple[str, ...], seen: Callable[[], bool
     return process.returncode, err
 
 
-@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("command", ["protect", "synth"])
+@pytest.mark.parametrize(("command", "sign"), [("protect", signal.SIGTERM), ("synth", signal.SIGINT)])
 def test_a_stopped_release_leaves_no_row_and_no_file(place: Place, command: str, sign: signal.Signals) -> None:
     name = install(place, shop("till", private=True), shop_rows(3000))
     out = place.root / "out" / "rows.csv"
@@ -166,7 +165,7 @@ def test_a_certificate_alone_is_what_a_killed_release_leaves_and_the_same_comman
     assert place.dpicl(*arguments).returncode == 2
 
 
-@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("sign", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.exhaustive)])
 def test_a_stopped_query_is_asked_again_for_nothing(place: Place, sign: signal.Signals) -> None:
     install_texts(place, letters("notes", private=True), lines(records(40)), lines(records(4)))
     arguments = ("ask", "who is there?", "--account", "notes", "--model", "fake", "--shots", "1", "--count", "2", "--epsilon", "2")

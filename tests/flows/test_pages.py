@@ -134,7 +134,11 @@ def test_the_plots_are_drawn_on_their_page(world: World, retried: Path, page: Pa
     shown = page(path_of(of_retried(world, "figures-demo")), "Figures: scores by epsilon", "LDP-TabICL: accuracy", "Time by stage")
     pictures = re.findall(r'<img src="data:image/svg\+xml;base64,([^"]+)"', shown)
     labels = [ElementTree.fromstring(base64.b64decode(picture)).get("aria-label", "") for picture in pictures]
-    assert [label.partition(",")[0].partition(":")[0] for label in labels] == ["Accuracy against epsilon", "Wall time by stage"]
+    assert [label.partition(",")[0].partition(":")[0] for label in labels] == [
+        "What the private data add",
+        "Accuracy against epsilon",
+        "Wall time by stage",
+    ]
 
 
 def test_the_artifacts_pages_show_the_results(world: World, retried: Path, page: Page) -> None:

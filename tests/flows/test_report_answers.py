@@ -96,7 +96,7 @@ def test_a_large_run_shows_first_seeds_and_says_how_many(tmp_path, monkeypatch):
     folder = write_run(tmp_path, contracts=CONTRACTS)
     for seed in (10, 2, 0):
         write_unit(folder, seed=seed, answers={CELL: ANSWERS, OTHER: ANSWERS})
-    found = load_run(folder).cells
+    found = load_cells(folder, load_run(folder))
     assert [(one.where[2], one.key) for one in found.shown] == [("0", CELL), ("0", OTHER), ("2", CELL)]
     assert found.count == 6 and [len(one.answers) for one in found.shown] == [4, 4, 1], "the limit is shared by the cells of a seed"
     assert "each of 3 of 6 cells and seeds" in built(folder)[0]
