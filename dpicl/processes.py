@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from multiprocessing import forkserver, get_context, resource_tracker, util
-from multiprocessing.context import ForkServerContext
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from multiprocessing.context import ForkServerContext, SpawnContext
 
 from dpicl.leaving import PASSING, SIGNALS
 
@@ -22,7 +26,7 @@ _LONGEST_ADDRESS = 107
 _BELOW_FOLDER = len("/pymp-12345678/listener-12345678")
 
 
-def fork_server(preload: Sequence[str] = (), environment: Mapping[str, str] | None = None) -> ForkServerContext:
+def fork_server(preload: Sequence[str] = (), environment: Mapping[str, str] | None = None) -> ForkServerContext | SpawnContext:
     """Start this process's fork server, unless it runs, and give the context that makes processes with it.
 
     Its socket lies in the temporary folder (`TMPDIR`); where that path is too long for a socket, as scratch folders of batch systems
@@ -32,6 +36,8 @@ def fork_server(preload: Sequence[str] = (), environment: Mapping[str, str] | No
         preload: modules that are imported before the first fork.
         environment: variables that must be there by then, where this process has none of that name.
     """
+    if sys.platform == "win32":  # which has no fork: each process imports everything itself
+        return get_context("spawn")
     context = get_context("forkserver")
     if preload:
         context.set_forkserver_preload(list(preload))

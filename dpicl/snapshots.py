@@ -16,12 +16,11 @@ Not covered a clock that is set back; recovering deleted files with the key (des
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import math
 import os
 import struct
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,6 +30,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from dpicl.accounting.ledger.keys import KEY_BYTES, keyed_hash
 from dpicl.errors import ParameterError, PrivacyError
 from dpicl.files.durable import write_new
+from dpicl.files.locks import locked
 
 _MAGIC = b"dpiclsn1"
 _HEAD = struct.Struct(">8sQ")
@@ -127,26 +127,3 @@ def _end(head: bytes) -> float:
     if len(head) != _HEAD.size or head[: len(_MAGIC)] != _MAGIC:
         return float("inf")
     return float(_HEAD.unpack(head)[1])
-
-
-def is_free(path: Path) -> bool:
-    """Whether no process holds the lock of a file; none does where there is no file."""
-    try:
-        with path.open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return True
-    except BlockingIOError:
-        return False
-    return True
-
-
-@contextlib.contextmanager
-def locked(path: Path, *, shared: bool = False) -> Iterator[None]:
-    """Hold the lock of a file, which is made where it is not there; others wait, of those that share it none."""
-    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)

@@ -11,7 +11,6 @@ Work that is repeated costs nothing and changes nothing: releases are charged on
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import signal
@@ -21,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import copy_context
 from datetime import UTC, datetime, timedelta
-from typing import IO, Any
+from typing import Any
 from uuid import UUID
 
 import httpx
@@ -35,7 +34,7 @@ from prefect.states import AwaitingRetry, State
 
 from dpicl.engine.settings import Settings
 from dpicl.errors import BROKEN_RULES, BudgetError
-from dpicl.snapshots import locked
+from dpicl.files.locks import is_free, locked
 from tasks.publish import BUDGET_LOW
 
 log = logging.getLogger("dpicl.flows")
@@ -72,12 +71,7 @@ def held(flow_run: UUID, settings: Settings) -> AbstractContextManager[None]:
 
 def is_held(flow_run: UUID, settings: Settings) -> bool:
     """Whether a process works on a flow run."""
-    with _lock_file(flow_run, settings) as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False
+    return not is_free(settings.home / "locks" / str(flow_run))
 
 
 @contextmanager
@@ -99,10 +93,6 @@ def killed_after(hours: float | None) -> Iterator[None]:
         yield
     finally:
         timer.cancel()
-
-
-def _lock_file(flow_run: UUID, settings: Settings) -> IO[str]:
-    return (settings.own("locks") / str(flow_run)).open("a")
 
 
 def resubmit(flow: Any, flow_run: FlowRun, state: State[Any]) -> None:
@@ -139,7 +129,7 @@ def _schedule(flow_run: FlowRun, message: str, *, delays: bool) -> None:
 
 def _count(flow_run: UUID, settings: Settings) -> int:
     """Count one more submission of a flow run, and return the total. The server counts only those that came to run."""
-    with _lock_file(flow_run, settings) as file:
+    with (settings.own("locks") / str(flow_run)).open("a") as file:
         file.write("+")
         return file.tell()
 

@@ -13,7 +13,6 @@ State       one file, mode 0600, of JSON lines: a cap, a collection with its cos
 from __future__ import annotations
 
 import errno
-import fcntl
 import json
 import math
 import os
@@ -25,6 +24,7 @@ from typing import Any
 from dpicl.client.reports import Report
 from dpicl.errors import BudgetError, DataError, ParameterError
 from dpicl.files.durable import sync_folder
+from dpicl.files.locks import hold
 
 DEFAULT_CAP = 4.0
 """In nats, of a holder who names no cap: all reports together make no guess about a record more than e^4 = 55 times as likely."""
@@ -137,7 +137,7 @@ def open_wallet(path: Path, *, may_be_new: bool = True) -> Iterator[Wallet]:
     is_new = not path.exists()
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
     try:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        hold(file)
         if is_new:
             sync_folder(path.parent)
         yield Wallet(_whole_lines(path, file), file)

@@ -24,7 +24,7 @@ from dpicl.contract import Contract, Declared, TextContract
 from dpicl.engine.files import PRIVATE_MODE, read_json, write_json
 from dpicl.engine.settings import Settings
 from dpicl.errors import DeclarationError, PrivacyError
-from dpicl.snapshots import locked
+from dpicl.files.locks import locked
 from dpicl.tabular.reading.multiset import table_digest
 from dpicl.tabular.reading.read import rows_digest
 from dpicl.tabular.reading.source import load_source, query_rows

@@ -24,6 +24,7 @@ from dpicl.engine.releases import open_ledger
 from dpicl.engine.settings import Settings
 from dpicl.engine.stages.consult import KeptVotes
 from dpicl.errors import DpiclError, LedgerError
+from dpicl.files.locks import locked
 from dpicl.lm.local.embedding import open_embedder
 from dpicl.lm.requests import Scorer
 from dpicl.lm.spec import ModelSpec
@@ -34,7 +35,6 @@ from dpicl.methods.ensemble.answers import Answer, Public, write_candidates
 from dpicl.methods.ensemble.plan import EnsemblePlan, plan_cell
 from dpicl.methods.options import EnsembleOptions
 from dpicl.pipeline import Cell, Unit
-from dpicl.snapshots import locked
 from dpicl.types import PrivateTable
 
 OPENED = "opened.json"

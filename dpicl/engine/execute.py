@@ -24,7 +24,7 @@ from dpicl.engine.settings import Settings
 from dpicl.engine.stage import StageFailed
 from dpicl.engine.stages.probe import probe
 from dpicl.errors import BROKEN_RULES, BudgetError, DpiclError, RefusedError, RunError
-from dpicl.snapshots import locked
+from dpicl.files.locks import locked
 
 log = logging.getLogger("dpicl.engine")
 SUBMISSIONS = 3

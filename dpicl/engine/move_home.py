@@ -24,7 +24,7 @@ from dpicl.engine.settings import Settings
 from dpicl.engine.state_home import LEDGER, MOVED, MOVING, holds_ledger
 from dpicl.errors import LedgerError, LedgerRefusedError
 from dpicl.files.durable import sync_folder
-from dpicl.snapshots import locked
+from dpicl.files.locks import locked
 
 STATE = ("keys", "released", "private", "ledger.anchor.json")
 """What belongs to a ledger, besides its database."""

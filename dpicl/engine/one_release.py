@@ -34,12 +34,12 @@ from dpicl.engine.releases import UnitReleases, named_releases, one_ledger, open
 from dpicl.engine.run_folder import Plan, UnitFolder, open_unit, run_folder
 from dpicl.engine.settings import Settings
 from dpicl.errors import LedgerError, ParameterError
+from dpicl.files.locks import is_free, locked
 from dpicl.leaving import passing
 from dpicl.lm.spec import ModelSpec
 from dpicl.methods import DEFAULTS, METHODS, on_texts
 from dpicl.methods.text_method import TextMethod
 from dpicl.pipeline import Cell, Unit, read_epsilon
-from dpicl.snapshots import is_free, locked
 from dpicl.yaml_file import validate
 
 ONE_RELEASE, ONE_RELEASE_TITLE = "protect", "Demonstrations without a model"

@@ -12,7 +12,9 @@ from dpicl.leaving import passing
 
 
 def sync_folder(folder: Path) -> None:
-    """Make new names in a folder durable."""
+    """Make new names in a folder durable, where a system can: Windows opens no folder."""
+    if os.name == "nt":
+        return
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

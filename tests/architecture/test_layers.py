@@ -58,3 +58,13 @@ def test_a_broken_import_contract_would_be_noticed(tmp_path: Path) -> None:
     program = "import sys; sys.path.insert(0, '.'); from importlinter.cli import lint_imports_command as c; c(['--no-cache'])"
     finished = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, cwd=tmp_path, check=False)
     assert finished.returncode == 1 and "dpicl.mechanisms.samplers -> prefect" in finished.stdout, finished.stdout + finished.stderr
+
+
+def test_one_module_knows_how_a_system_locks() -> None:
+    alone = "dpicl/leaving.py"  # a program that imports the standard library only, where a system has groups of processes
+    sources = (path for package in ("dpicl", "tasks", "flows", "infra") for path in (ROOT / package).rglob("*.py"))
+    names = re.compile(r"^\s*(?:import|from) (?:fcntl|msvcrt)\b", re.MULTILINE)
+    assert [path.relative_to(ROOT).as_posix() for path in sources if names.search(path.read_text("utf-8"))] == [
+        "dpicl/files/locks.py",
+        alone,
+    ]

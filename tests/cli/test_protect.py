@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from dpicl.snapshots import locked
+from dpicl.files.locks import locked
 from tests.harness import Place, call_main, complaint, install, install_texts, letters, said, shop, shop_rows, until
 from tests.library.text_contracts import lines, records
 

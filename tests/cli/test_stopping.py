@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.stranger_parts.stops import hears, pids
+from dpicl.files.locks import locked
 from dpicl.leaving import sweep
-from dpicl.snapshots import locked
 from tests.harness import Place, end, install, install_texts, letters, new_place, shop, shop_rows, until
 from tests.library.text_contracts import lines, records
 
@@ -137,7 +137,7 @@ def test_a_stop_leaves_the_rows_that_another_process_works_with(tmp_path: Path, 
     rows.mkdir(parents=True)
     (rows / "table").write_text("private")
     stopped = (
-        "from pathlib import Path; from dpicl.leaving import leave, passing; from dpicl.snapshots import locked\n"
+        "from pathlib import Path; from dpicl.leaving import leave, passing; from dpicl.files.locks import locked\n"
         f"with locked(Path({str(lock)!r}), shared=True), passing(Path({str(rows)!r}), lock=Path({str(lock)!r})): leave('stopped')"
     )
     with locked(lock, shared=True) if is_held else nullcontext():

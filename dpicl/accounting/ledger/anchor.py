@@ -8,7 +8,6 @@ its own. A host without one trusts the ledger that it sees first.
 from __future__ import annotations
 
 import errno
-import fcntl
 import json
 import os
 import tempfile
@@ -17,6 +16,7 @@ from pathlib import Path
 
 from dpicl.errors import LedgerRefusedError
 from dpicl.files.durable import sync_folder
+from dpicl.files.locks import locked
 
 
 @dataclass(frozen=True)
@@ -52,9 +52,7 @@ class Anchor:
             return
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            lock = self.path.with_name(f".{self.path.name}.lock")
-            with os.fdopen(os.open(lock, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as locked:
-                fcntl.flock(locked, fcntl.LOCK_EX)
+            with locked(self.path.with_name(f".{self.path.name}.lock")):
                 if self.read().sequence >= head.sequence:
                     return
                 handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")

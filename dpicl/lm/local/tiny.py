@@ -7,7 +7,6 @@ the parts fit. Two builds from the same text have the same bytes.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import math
@@ -25,6 +24,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, 
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from dpicl.errors import ModelError
+from dpicl.files.locks import locked
 from dpicl.randomness import stream
 
 UNTRAINED_NOTE = "untrained: random weights, for plumbing only"
@@ -62,16 +62,10 @@ def build_tiny_model(folder: Path, corpus: Sequence[str]) -> Path:
     with tempfile.TemporaryDirectory(dir=folder, prefix=".tiny-") as scratch:
         draft = Path(scratch) / "model"
         _write_model(draft, _train_tokenizer(corpus))
-        lock = os.open(folder, os.O_RDONLY)
-        try:
-            fcntl.flock(
-                lock, fcntl.LOCK_EX
-            )  # one builder at a time, also of several processes: none removes what another has just put there
+        with locked(folder / ".tiny.lock"):  # one builder at a time: none removes what another has just put there
             if not _is_complete(home):
                 shutil.rmtree(home, ignore_errors=True)
                 os.rename(draft, home)
-        finally:
-            os.close(lock)
     return home
 
 
