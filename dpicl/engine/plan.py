@@ -141,11 +141,8 @@ def draft_plan(
     stated = {*find_pipeline(pipelines, pipeline_name).model_fields_set, *changes}
     # baselines that nobody pays for are left out where they are a default, and refused where somebody asks for them
     for name, method in product(pipeline.datasets, pipeline.methods) if "baselines" in stated and pipeline.baselines else ():
-        if METHODS[method].without_baselines(settings.declared(name)):
-            raise PrivacyError(
-                f"{name}: `baselines: true` asks for classifiers of {METHODS[method].title} that read the rows again, charged to no account; "
-                "expected no such key, which leaves them out here, or `baselines: false`"
-            )
+        if left_out := METHODS[method].without_baselines(settings.declared(name)):
+            raise PrivacyError(f"{name}: `baselines: true` asks for classifiers; expected no such key, or `baselines: false`. {left_out}")
     if "model" not in stated and any(METHODS[method].model_reads_rows for method in pipeline.methods):
         for name in pipeline.datasets:
             check_named(settings.declared(name), "--model")

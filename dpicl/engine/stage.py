@@ -21,6 +21,7 @@ from dpicl.engine.files import write_json
 from dpicl.engine.logs import stage_log
 from dpicl.engine.run_folder import UnitFolder, open_unit
 from dpicl.errors import DataError, DpiclError, RunError
+from dpicl.installed import extra_of
 
 Place = Literal["owner", "worker", "model worker"]
 """Where a stage is done: in the process that holds the ledger, or on a worker; on one that may open a model."""
@@ -50,15 +51,21 @@ def clean_errors(stage: str, function: Callable[..., Any]) -> Callable[..., Any]
             raise error.without_counts() from None
         except DpiclError:
             raise
+        except ImportError as error:
+            raise (RunError(needed) if (needed := extra_of(error)) else _unforeseen(stage, error)) from None
         except OSError as error:
             raise StageFailed(f"{stage}: {error.strerror or type(error).__name__} (errno {error.errno})") from None
         except MemoryError:
             raise RunError(f"{stage}: out of memory") from None
         except Exception as error:
-            frame = traceback.extract_tb(error.__traceback__)[-1]
-            raise StageFailed(f"{stage}: {type(error).__name__} at {frame.name}:{frame.lineno}") from None
+            raise _unforeseen(stage, error) from None
 
     return clean
+
+
+def _unforeseen(stage: str, error: Exception) -> StageFailed:
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return StageFailed(f"{stage}: {type(error).__name__} at {frame.name}:{frame.lineno}")
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from threading import Lock
 from typing import cast
 
 from dpicl.errors import ModelError, PrivacyError
+from dpicl.installed import extra_of
 from dpicl.lm.local.model_files import find_model_files, model_digest
 from dpicl.lm.requests import HashScorer, Scorer
 from dpicl.lm.spec import ModelSpec, Wanted
@@ -89,14 +90,14 @@ def _open(spec: ModelSpec, models_folder: Path, corpus: tuple[str, ...], wanted:
     if spec.kind == "endpoint":
         try:
             from dpicl.lm.endpoint.scorer import EndpointScorer
-        except ImportError:
-            raise ModelError(f"model {spec.name!r} needs httpx; type `pip install 'dpicl[endpoint]'`") from None
+        except ImportError as error:
+            raise ModelError(f"model {spec.name!r}: {extra_of(error) or error}") from None
         return EndpointScorer(spec, wanted=wanted)
     try:
         from dpicl.lm.local.tiny import build_tiny_model
         from dpicl.lm.local.transformers_backend import TransformersScorer
-    except ImportError:
-        raise ModelError(f"model {spec.name!r} needs torch and transformers; type `pip install 'dpicl[local]'`") from None
+    except ImportError as error:
+        raise ModelError(f"model {spec.name!r}: {extra_of(error) or error}") from None
     return TransformersScorer(
         str(build_tiny_model(models_folder, corpus) if spec.kind == "tiny" else spec.id or BUNDLED),
         revision=spec.revision,

@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Literal, get_args
 from dpicl.contract.base import Frozen
 from dpicl.contract.declared import Declared
 from dpicl.errors import PrivacyError
+from dpicl.installed import extra_missing
 from dpicl.methods.common import Cost
 from dpicl.pipeline import Cell, Unit
 
@@ -145,7 +146,8 @@ class Method(ABC):
             return f"Baselines of {self.title} on {contract.name} are left out: they would read the rows again, charged to no account."
         if contract.privacy.person:
             return f"Baselines of {self.title} on {contract.name} are left out: they protect rows, and the contract protects persons."
-        return None
+        needed = extra_missing("diffprivlib")
+        return f"Baselines of {self.title} on {contract.name} are left out: {needed}." if needed else None
 
     def fits_baselines(self, contract: Declared, unit: Unit) -> bool:
         """Whether there are baselines to fit, which read nothing unpaid, and public rows to test them on."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from dpicl.installed import extra_missing
 from dpicl.report import words
 from dpicl.report.blocks import Figure
 from dpicl.report.decision import fitted, leading
@@ -44,10 +45,8 @@ def figures_of(run: Run, gains: pd.DataFrame) -> Figures:
 
     A plain installation has nothing to draw with: its reports have the tables alone.
     """
-    try:
-        import matplotlib  # noqa: F401
-    except ModuleNotFoundError:
-        return Figures((), "", "", "", "Figures are left out: matplotlib is not installed.")
+    if needed := extra_missing("matplotlib"):
+        return Figures((), "", "", "", f"Figures are left out: {needed}.")
     drawn: list[tuple[str, str, str, str]] = []
     for (method, texts), part in run.results.groupby(["method", of_texts(run.results)], sort=False):
         by_rate, metric = has_several_rates(part), "rouge1" if texts else "accuracy"

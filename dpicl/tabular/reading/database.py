@@ -31,6 +31,7 @@ import pyarrow as pa
 from dpicl.contract.models import Contract
 from dpicl.contract.sources import Query
 from dpicl.errors import DataError, ParameterError, SourceError
+from dpicl.installed import extra_of
 from dpicl.tabular.reading.parse import check_columns, typed_table
 
 WHERE = "query"
@@ -148,6 +149,8 @@ def query_batches(contract: Contract, query: Query, batch_rows: int) -> Iterator
     with ExitStack() as stack:
         try:
             ask = stack.enter_context(_ENGINES[address.drivername](address, deadline))
+        except ModuleNotFoundError as error:
+            raise SourceError(f"{dataset}: {extra_of(error) or error}") from None
         except (SQLAlchemyError, sqlite3.Error, ImportError, TypeError, ValueError) as error:
             raise SourceError(f"{dataset}: no database answers at the address in {query.url_env} ({_kind(error)})") from None
         try:

@@ -23,6 +23,7 @@ from dpicl.contract.sources import Query, Remote
 from dpicl.errors import DataError, SourceError
 from dpicl.files.bounded import below
 from dpicl.files.objects import SCHEME, Stored, store_settings
+from dpicl.installed import extra_of
 from dpicl.tabular.reading.database import check_address, query_batches
 from dpicl.tabular.reading.parse import typed_table
 from dpicl.tabular.reading.read import canonical_order, read_table, rows_digest
@@ -136,7 +137,7 @@ def fetch(
     try:  # late, because reading local files needs no HTTP client
         from dpicl.tabular.reading.repository import openml_table, uci_table
     except ModuleNotFoundError as error:
-        raise SourceError(f"fetching needs {error.name}; type `pip install 'dpicl[endpoint]'`") from None
+        raise SourceError(f"{contract.name}: fetching: {extra_of(error) or error}") from None
     ways = [(openml_table, contract.source.openml, base_urls.openml), (uci_table, contract.source.uci, base_urls.uci)]
     named = [(get, remote, base.rstrip("/")) for get, remote, base in ways if remote is not None]
     if not named:

@@ -114,7 +114,7 @@ def test_local_rows_need_no_http_client() -> None:
         "source.fetch(small_contract(source={'openml': {'id': 7}}), Path('nowhere'))",
     ]
     done = subprocess.run([sys.executable, "-c", "; ".join(lines)], capture_output=True, text=True, cwd=ROOT, check=False)
-    assert done.stderr.strip().endswith("SourceError: fetching needs httpx; type `pip install 'dpicl[endpoint]'`")
+    assert done.stderr.strip().endswith("fetching: httpx is not installed; type `pip install 'dpicl[endpoint]'`")
 
 
 @pytest.mark.parametrize("path", CONTRACT_FILES, ids=lambda path: path.stem)
