@@ -13,7 +13,7 @@ export DO_NOT_TRACK = 1
 CHECKS := check-lint check-form check-types check-layers
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all audit chaos drill check $(CHECKS) format bench schema reference docs lock clean
+.PHONY: help setup demo test test-all audit chaos drill check $(CHECKS) format bench schema reference docs sbom lock clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -23,7 +23,6 @@ $(DEMO_READY): pyproject.toml requirements.lock
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(INSTALL) --require-hashes -r requirements.lock
 	$(subst --no-deps,,$(INSTALL)) "$$(grep -o '^torch==[^ ]*' requirements.lock)" # libraries of an accelerator, where torch's build names some
-	@$(COMPILE)
 	$(INSTALL) --no-build-isolation --editable .
 	@touch $@
 $(READY): $(DEMO_READY) requirements-dev.lock
@@ -31,6 +30,7 @@ $(READY): $(DEMO_READY) requirements-dev.lock
 	@$(COMPILE)
 	@touch $@
 
+demo: export PYTHONDONTWRITEBYTECODE = # what it imports is compiled once, and nothing else
 demo: $(DEMO_READY) ## run both methods on bundled clinical data and write a report
 	DPICL_HOME=.dpicl/demo DPICL_RUNS=.dpicl/runs $(BIN)/dpicl run demo
 
@@ -96,6 +96,10 @@ $(DOCS)/.ready: tools/site/requirements.txt
 # Torch's build without an accelerator is not on PyPI: its digest stands here, one for each version of Python. A new torch has others.
 TORCH_CPU := 6746dbcbeb526eb61330b76b41ff1b4eb848951103a892eeb080dfa2b264667b
 EXPORT = uv export --quiet --frozen --no-emit-project --no-annotate --no-header
+sbom: $(DEMO_READY) ## list every package and shipped file with its digest: dist/dpicl.cdx.json
+	@mkdir -p dist
+	$(BIN)/python -m tools.packages > dist/dpicl.cdx.json
+
 lock: ## resolve the dependencies anew (needs uv)
 	uv lock --upgrade
 	$(EXPORT) --extra pipeline --extra local --extra build --output-file requirements.lock

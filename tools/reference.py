@@ -27,6 +27,7 @@ from dpicl.methods import METHODS
 from dpicl.methods.heads import FIELDS, head_of
 from dpicl.yaml_file import read_yaml
 from flows import environment
+from tools import packages as packages_of
 
 ROOT = Path(__file__).parent.parent
 PAGES = ROOT / "docs" / "reference"
@@ -253,12 +254,31 @@ def environment_page() -> str:
     return page
 
 
+# Dependencies.
+
+
+def dependencies_page() -> str:
+    """The packages that pyproject.toml names."""
+    page = "# Dependencies" + _WRITTEN.format(source="pyproject.toml and uv.lock")
+    page += (
+        "The packages that dpicl names itself; `requirements.lock` has all that these bring, with digests that an installation compares. "
+        "Released is when the locked version came out, which is the latest that the bounds allowed when the lock was made. MB is what is "
+        "downloaded on Linux; `python -m benchmarks.stranger_parts.sizes` prints what an installation takes on the disk.\n\n"
+    )
+    packages, rows = packages_of.locked(), list[list[str]]()
+    for name, extra, why in packages_of.direct():
+        released, size = packages_of.download(packages[name])
+        rows.append([name, extra, packages[name]["version"], released, size, packages_of.licence(name), why])
+    return page + _table(("package", "extra", "version", "released", "MB", "licence", "for"), rows)
+
+
 GENERATED: dict[str, Callable[[], str]] = {
     "cli.md": cli_page,
     "contract.md": contract_page,
     "mechanisms.md": mechanisms_page,
     "pipelines.md": pipelines_page,
     "environment.md": environment_page,
+    "dependencies.md": dependencies_page,
 }
 """The pages by their file's name."""
 

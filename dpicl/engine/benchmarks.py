@@ -136,5 +136,4 @@ def published_digests(settings: Settings) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    SHIPPED.write_text(json.dumps(published_digests(Settings.from_environment()), indent=1) + "
-")
+    SHIPPED.write_text(json.dumps(published_digests(Settings.from_environment()), indent=1) + "\n")
