@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import json
 import os
 import re
 import subprocess
@@ -106,6 +108,11 @@ def test_a_run_needs_no_orchestrator(tmp_path: Path) -> None:
     grid = ("run", "demo", "--datasets", "breast_cancer", "--methods", "gdp_tabicl", *SMALL_OPTIONS, "--workers", "1", "--run-id", "r")
     done = without(EXTRAS - brought_by("endpoint"), PROGRAM, *grid, **place.environment)
     assert done.returncode == 0 and (place.run("r") / "results.csv").exists(), done.stderr
+    (left_out,) = json.loads((place.run("r") / "manifest.json").read_text())["left_out"]
+    assert left_out.endswith("are left out: diffprivlib is not installed; type `pip install 'dpicl[evaluation]'`.")
+    assert "matplotlib is not installed; type `pip install 'dpicl[pipeline]'`" in html.unescape(
+        (place.run("r") / "report.html").read_text()
+    )
     refused = without(EXTRAS, PROGRAM, *grid, "--executor", "prefect", **place.environment)
     assert refused.returncode == 2 and refused.stderr.startswith("dpicl: prefect is not installed; type `pip install")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,8 +19,9 @@ from dpicl.engine.releases import open_ledger
 from dpicl.engine.run_folder import read_plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.stages.probe import PROBE
-from dpicl.errors import ModelError, ModelRefusedError
+from dpicl.errors import ModelError, ModelRefusedError, RunError
 from dpicl.lm.spec import ModelSpec
+from dpicl.text_metrics import scorers
 from tasks.charge import charge
 from tasks.probe import probe
 from tests.harness import Place, complaint, install, install_texts, letters, new_place, shop, shop_rows
@@ -140,6 +142,17 @@ def test_open_answers_are_asked_for_as_texts(place: Place) -> None:
         server.habits = Habits(apis=())
         with pytest.raises(ModelError, match="cannot write"):
             probe.fn(planned({**fine, "model": f"{server.url}/#m"}, "b"))
+
+
+def test_open_answers_are_not_asked_for_where_nothing_can_measure_them(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = letters("written", private=True)
+    as_free_text(content)
+    install_texts(place, content, lines(records(40)), lines(records(4)))
+    for name in ("rouge_score", "rouge_score.rouge_scorer"):
+        monkeypatch.setitem(sys.modules, name, None)  # as if it were not installed
+    scorers.cache_clear()
+    with pytest.raises(RunError, match=r"^rouge_score is not installed; type `pip install 'dpicl\[evaluation\]'`$"):
+        probe.fn(planned({**ASKED, "datasets": ["written"], "generator": "fake", "model": "fake"}))
 
 
 @pytest.mark.parametrize("grid", [WRITTEN, ASKED])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -68,6 +69,11 @@ def test_a_query_gives_the_rows_that_csv_gives(tmp_path: object) -> None:
 
 def test_the_order_that_a_database_chooses_changes_nothing() -> None:
     assert load(asking(f"{SELECT} ORDER BY id")).equals(load(asking(f"{SELECT} ORDER BY id DESC")))
+
+
+def test_a_database_whose_driver_is_missing_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)  # as if it were not installed
+    assert refusal(asking(SELECT)).endswith(": psycopg is not installed; type `pip install 'dpicl[postgresql]'`")
 
 
 def test_large_answers_come_in_batches_of_any_size() -> None:
