@@ -84,7 +84,7 @@ class Unit:
 
     @property
     def key(self) -> str:
-        """Folder name below `units/`."""
+        """Folder name below `units/`; `parts_of` reads it."""
         return f"{self.method}__{self.dataset}__seed{self.seed}"
 
     @property
@@ -108,3 +108,10 @@ class Unit:
         if not isinstance(found, kind):
             raise PrivacyError(f"method {self.method!r}: has no choices of type {kind.__name__}")
         return found
+
+
+def parts_of(key: str) -> tuple[str, str, int] | None:
+    """Method, data set and seed of a unit's key; None of any other text."""
+    method, _, rest = key.partition("__")
+    dataset, _, seed = rest.rpartition("__seed")
+    return (method, dataset, int(seed)) if dataset and seed.isdigit() else None

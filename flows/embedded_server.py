@@ -97,9 +97,3 @@ def embedded_server() -> Iterator[EmbeddedServer]:
         stack.callback(APILogWorker.drain_all, timeout=DRAIN_SECONDS)
         stack.enter_context(temporary_settings({PREFECT_API_URL: api_url, PREFECT_API_AUTH_STRING: secret}))
         yield server
-
-
-def stop_with_parent(process: int) -> subprocess.Popen[bytes]:
-    """A guard that stops a process once this one is gone, even if it was killed."""
-    script = f"import os, signal, sys; sys.stdin.read(); os.kill({process}, signal.SIGTERM)"
-    return subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, start_new_session=True)  # noqa: S603 - our own command

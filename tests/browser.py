@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 import shutil
@@ -19,7 +18,7 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 WIDTHS = (400, 900, 1400)
 CHECKS = Path(__file__).with_suffix(".js").read_text("utf-8")
 FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--remote-debugging-port=0")
-KEYS = {"Tab": 9, "Enter": 13, "Escape": 27}
+KEYS = {"Tab": 9, "Enter": 13}
 
 
 class Tab:
@@ -77,11 +76,6 @@ class Tab:
     def type(self, text: str) -> None:
         """Letters, where the focus is."""
         self.send("Input.insertText", text=text)
-
-    def screenshot(self, file: Path, *, whole: bool = True) -> None:
-        """The page as a PNG."""
-        image = self.send("Page.captureScreenshot", captureBeyondViewport=whole)["data"]
-        file.write_bytes(base64.b64decode(image))
 
 
 @contextmanager

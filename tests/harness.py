@@ -36,8 +36,8 @@ import yaml
 from dpicl.engine.benchmarks import declare, read_content
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
-from flows.embedded_server import stop_with_parent
 from flows.runtime import LOCAL_CLUSTER
+from tests.guard import stop_with_parent
 from tests.library.examples import random_table, small_contract, tree
 from tests.library.text_contracts import ENSEMBLE, text_tree
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -18,6 +17,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from tests.browser import CHROMIUM
+
 ROOT = Path(__file__).parent.parent
 PICTURES = ROOT / "docs" / "how-to"
 SIZE, MOST_BYTES = "1100,780", 150_000
@@ -27,8 +28,7 @@ _WAIT = 120
 
 def main() -> None:
     """Write the pictures."""
-    browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if browser is None:
+    if CHROMIUM is None:
         sys.exit("watch_pictures: no Chromium here; expected one to look at the pages with")
     with TemporaryDirectory() as place, socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -44,7 +44,7 @@ def main() -> None:
             run = [sys.executable, "-m", "dpicl.cli", *RUN, "--executor", "prefect"]
             subprocess.run(run, env={**environment, "PREFECT_API_URL": f"{url}/api"}, check=True)  # noqa: S603 - our own command
             for name, path in _paths(url).items():
-                _picture(browser, url + path, PICTURES / f"watch-{name}.png", place)
+                _picture(url + path, PICTURES / f"watch-{name}.png", place)
         finally:
             server.terminate()
             server.wait()
@@ -73,9 +73,9 @@ def _ask(url: str, what: str, wanted: dict[str, Any]) -> Any:
         return json.loads(answer.read())
 
 
-def _picture(browser: str, address: str, file: Path, place: str) -> None:
+def _picture(address: str, file: Path, place: str) -> None:
     flags = ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--virtual-time-budget=20000", f"--window-size={SIZE}")
-    command = [browser, *flags, f"--user-data-dir={place}/browser", f"--screenshot={file}", address]
+    command = [str(CHROMIUM), *flags, f"--user-data-dir={place}/browser", f"--screenshot={file}", address]
     subprocess.run(command, check=True, capture_output=True, timeout=_WAIT)  # noqa: S603 - the browser that was found
     if file.stat().st_size > MOST_BYTES:
         sys.exit(f"watch_pictures: {file.name} has {file.stat().st_size} bytes; expected at most {MOST_BYTES}")

@@ -83,8 +83,8 @@ def do_run(
         call_all([report_steps(folder)])
         return folder
     warn_of_caps(accounts_of(((unit.dataset, unit.method) for unit in units.values()), settings), settings)
-    private = (settings.home / "private" / dataset / folder.name for dataset in {unit.dataset for unit in units.values()})
-    sweep(settings.home / "private")
+    private = (settings.private_home / dataset / folder.name for dataset in {unit.dataset for unit in units.values()})
+    sweep(settings.private_home)
     with (
         passing(*private, lock=folder / LOCK),
         counted("running", "cells", partial(_look, folder, units)) as count,

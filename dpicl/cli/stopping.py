@@ -22,7 +22,7 @@ from dpicl.leaving import SIGNALS, leave
 _TELL_SECONDS, _LISTEN_SECONDS = 2.0, 0.02
 INTERRUPTION = "dpicl: interrupted; repeating the command is not charged again"
 _sentence = INTERRUPTION
-_told: list[Callable[[], object]] = [lambda: sys.stdout.flush()]
+_tellers: list[Callable[[], object]] = [lambda: sys.stdout.flush()]
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
@@ -35,7 +35,7 @@ def when_stopped(sentence: str) -> None:
 
 def tell_when_stopped(tell: Callable[[], object]) -> None:
     """What a stopped command does besides, within two seconds; whether it succeeds matters to nobody."""
-    _told.append(tell)
+    _tellers.append(tell)
 
 
 def leave_when_told() -> None:
@@ -108,7 +108,7 @@ def _first(queue: SimpleQueue[bool]) -> bool:
 
 
 def _tell_all() -> None:
-    tellers = [threading.Thread(target=tell, daemon=True) for tell in _told]
+    tellers = [threading.Thread(target=tell, daemon=True) for tell in _tellers]
     for teller in tellers:
         teller.start()
     for teller in tellers:

@@ -129,5 +129,5 @@ def finite(value: float) -> float | str:
 
 def remove_private(run: Path, settings: Settings) -> None:
     """Delete a finished run's private files; a run that must go on keeps them."""
-    for folder in (settings.home / "private").glob(f"*/{run.name}"):
+    for folder in settings.private_home.glob(f"*/{run.name}"):
         shutil.rmtree(folder, ignore_errors=True)

@@ -154,7 +154,7 @@ class EnsembleRelease:
     @property
     def _folder(self) -> Path:
         """Where queries take their slots; not made here."""
-        return self._settings.home / "private" / "journals" / self.named.release_id / "slots"
+        return self._settings.private_home / "journals" / self.named.release_id / "slots"
 
     def _path(self, number: int) -> Path:
         return self._folder / f"{number:06d}.json"

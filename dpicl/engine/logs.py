@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from dpicl.engine.settings import Settings
+from dpicl.pipeline import parts_of
 
 _PACKAGE = logging.getLogger("dpicl")
 _log = logging.getLogger("dpicl.tasks")
@@ -100,11 +101,10 @@ def _named(references: Sequence[Any]) -> dict[str, Any]:
         (owner,) = owner
     if not isinstance(owner, str):
         return names
-    method, _, rest = owner.partition("__")
-    dataset, _, seed = rest.rpartition("__seed")
-    if not (dataset and seed.isdigit()):
-        return {**names, "dataset": owner}
-    return {**names, "unit": owner, "method": method, "dataset": dataset, "seed": int(seed)}
+    parts = parts_of(owner)
+    return names | (
+        {"dataset": owner} if parts is None else {"unit": owner, **dict(zip(("method", "dataset", "seed"), parts, strict=True))}
+    )
 
 
 @contextmanager

@@ -88,10 +88,10 @@ def _private_rows(dataset: str, run: Path, settings: Settings) -> Iterator[None]
     """A release's folder of private rows is there and locked inside, and gone at the end; what killed processes have left goes first."""
     with ExitStack() as kept:
         with locked(settings.make_home() / f".{ONE_RELEASE}.lock"):  # else a folder might go before its owner has locked it
-            for left in (settings.home / "private").glob(f"*/{_PREFIX}*"):
+            for left in settings.private_home.glob(f"*/{_PREFIX}*"):
                 if (left / _LOCK).exists() and is_free(left / _LOCK):  # a run may have such a name
                     shutil.rmtree(left, ignore_errors=True)
-            kept.enter_context(passing(folder := settings.home / "private" / dataset / run.name))
+            kept.enter_context(passing(folder := settings.private_home / dataset / run.name))
             table_folder(settings, dataset, run)
             kept.enter_context(locked(folder / _LOCK))
         try:

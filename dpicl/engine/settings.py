@@ -31,7 +31,7 @@ if TYPE_CHECKING:  # contracts take a while to import: only where one is read
 
     from dpicl.contract import Contract, TextContract
 
-CONTRACTS, TEXTS, PIPELINES = "data_contracts", "texts", "pipelines.yaml"
+CONTRACTS, TEXTS, PIPELINES, PRIVATE = "data_contracts", "texts", "pipelines.yaml", "private"
 """Folder of the contracts of texts, below that of all contracts."""
 Kind = TypeVar("Kind", "Contract", "TextContract")
 LOG_FORMATS = ("text", "json")
@@ -162,8 +162,13 @@ class Settings:
         return folder
 
     def private(self, *parts: str) -> Path:
-        """A folder of private files, below `private/`."""
-        return self.own("private", *parts)
+        """A folder of private files, made where it is not there."""
+        return self.own(PRIVATE, *parts)
+
+    @property
+    def private_home(self) -> Path:
+        """Where all folders of private files are, which may not be there."""
+        return self.home / PRIVATE
 
     def contract(self, name: str) -> Contract:
         """The contract of a table, by its plain name. Raises ParameterError: there is none; DeclarationError: the file breaks a rule."""

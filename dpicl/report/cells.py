@@ -20,6 +20,7 @@ from dpicl.engine.artefacts import LOG_PROBABILITY, PREDICTIONS, PROMPTS
 from dpicl.engine.files import read_table
 from dpicl.errors import RunError
 from dpicl.methods.common import ZERO_SHOT
+from dpicl.pipeline import parts_of
 
 QUERIES, MOST_CHARACTERS = 4, 400_000
 """Queries shown of a cell and seed at most; characters of all prompts that are shown."""
@@ -86,10 +87,11 @@ def anchor(method: str, dataset: str, system: str, epsilon: float, shots: float,
 
 
 def unit_of(folder: Path) -> tuple[str, str, str]:
-    """Method, data set and seed of a unit's folder."""
-    method, _, rest = folder.name.partition("__")
-    dataset, _, seed = rest.rpartition("__seed")
-    return method, dataset, seed
+    """Method, data set and seed of a unit's folder. Raises RunError: it is named otherwise."""
+    if (parts := parts_of(folder.name)) is None:
+        raise RunError(f"units/{folder.name[:80]}: expected a folder named METHOD__DATASET__seedNUMBER")
+    method, dataset, seed = parts
+    return method, dataset, str(seed)
 
 
 def stated_of(key: str) -> dict[str, float]:

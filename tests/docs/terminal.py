@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from flows.embedded_server import stop_with_parent
 from tests.docs.pages import DOCS
+from tests.guard import stop_with_parent
 from tests.harness import DPICL, REPOSITORY, end, until
 
 _TYPED = re.compile(r"^```(?:sh|bash)\n(.*?)^```$|^(## [^\n]*)$", re.MULTILINE | re.DOTALL)

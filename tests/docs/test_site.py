@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests.browser import CHROMIUM
 from tests.docs.pages import ROOT, all_pages
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), "chromium")
 NAVIGATION = (ROOT / "tools" / "site" / "mkdocs.yml").read_text("utf-8")
 
 
@@ -32,7 +31,7 @@ def test_the_site_is_built_fetches_nothing_and_is_searched_from_a_disk() -> None
     assert [page.name for page in pages if fetched.search(page.read_text("utf-8"))] == []
     shown = subprocess.run(
         [
-            CHROMIUM,
+            str(CHROMIUM),
             "--headless",
             "--no-sandbox",
             "--disable-gpu",

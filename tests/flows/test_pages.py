@@ -7,7 +7,6 @@ import html
 import json
 import os
 import re
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -19,11 +18,11 @@ import pytest
 from prefect import flow
 
 from flows.wiring import Progress
+from tests.browser import CHROMIUM
 from tests.harness import World, rows
 from tests.ledger.postgres import required_programs
 
 pytestmark = pytest.mark.browser
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--virtual-time-budget=25000", "--dump-dom")
 STAGES = ("ingest", "validate", "split", "randomise", "reconstruct", "serialize", "score", "baselines", "evaluate", "collect", "report")
 RELEASED = "released-ldp-tabicl--breast-cancer--seed0"

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from dpicl.engine.releases import SPENDING
-from flows.embedded_server import stop_with_parent
 from infra.certificates import main
+from tests.guard import stop_with_parent
 from tests.harness import DPICL, REPOSITORY, Place, content, end, until
 
 DASK = str(DPICL.with_name("dask"))

@@ -56,7 +56,7 @@ class KeptVotes:
 
 def sweep_votes(settings: Settings) -> None:
     """Delete votes that are too old, of any run."""
-    own = settings.home / "private"
+    own = settings.private_home
     for folder in (*own.glob("journals/*/*/votes"), *own.glob("votes/*")):
         with suppress(FileNotFoundError):  # a journal goes as a whole when its release is published
             SnapshotPlace(folder, _key(settings)).sweep(time.time())
