@@ -21,10 +21,13 @@ from tests.library.text_contracts import lines, records
 
 REPEAT = "dpicl: interrupted; repeating the command is not charged again"
 STUBBORN = """
-import sys, time
+import signal, sys, time
 from pathlib import Path
 from dpicl.cli.stopping import stoppable, tell_when_stopped
-from dpicl.leaving import passing
+from dpicl.leaving import SIGNALS, passing
+
+for sign in SIGNALS:
+    signal.signal(sign, signal.SIG_DFL)  # the tests may have been started in a shell's background, which ignores some
 
 tell_when_stopped(lambda: time.sleep(60))
 
