@@ -1,4 +1,14 @@
-"""What a page tells its reader to do: files to write, commands to type, and what these print."""
+"""What a page tells its reader to do: files to write, commands to type, and what these print.
+
+How pages are tested: lines after `$ ` in a `console` block and lines of an `sh` block are commands, and a block with `file=PATH` is a file.
+Each page is followed from beginning to end, and the output compared; `…` matches any text, white space any white space. A `python` block
+without a file is a cell of a notebook, and a `text` block below it what it displays; in `text noise` values are drawn anew, so the first word
+and the number of words of each line are compared.
+
+Commands that are not run are listed with reasons in test_pages.py; those of README, CONTRIBUTING and docs/methods.md are run by the tests that
+looked_up.py lists; those that keep running or need several hosts by test_typed.py. docs/reference is written by `make reference`, and
+test_reference.py compares it with the code. `make docs` refuses a dead link, a missing heading and a page outside the site's menu.
+"""
 
 from __future__ import annotations
 
