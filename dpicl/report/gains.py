@@ -59,24 +59,28 @@ def gain_of(differences: np.ndarray, *, scale: float = 1.0) -> Gain:
     return Gain(mean, min(scale, _half(of_queries, queries - 1, max(0.0, excess), seeds - 1)))
 
 
-def gain_of_means(means: np.ndarray, bar: float, counts: tuple[float, float], *, added: float = 0.0) -> Gain:
+def gain_of_means(means: np.ndarray, bar: float | np.ndarray, counts: tuple[float, float], *, added: float = 0.0) -> Gain:
     """The same of the means of every seed, shape (seeds,), where single answers are not known: shares of `counts` queries and rows.
 
     Args:
-        added: variance of one seed's mean that no query explains: of noisy counts.
+        bar: what they are compared with, of all seeds or of each, shape (seeds,).
+        added: variance of one seed's difference that no query explains: of noisy counts.
     """
-    mean = float(means.mean())
+    seeds, shares = len(means), (float(means.mean()), float(np.mean(bar)))
     if min(counts) < 2:  # a noisy count may be anything
-        return Gain(mean - bar, math.nan)
-    of_queries = sum((share * (1 - share) + 1 / count) / count for share, count in zip((mean, bar), counts, strict=True))
-    excess = float(means.var(ddof=1)) / len(means) - mean * (1 - mean) / counts[0] / len(means) if len(means) > 1 else 0.0
-    return Gain(mean - bar, min(1.0, _half(of_queries, counts[0] - 1, max(0.0, excess, added / len(means)), max(len(means) - 1, 1))))
+        return Gain(shares[0] - shares[1], math.nan)
+    of_queries = sum((share * (1 - share) + 1 / count) / count for share, count in zip(shares, counts, strict=True))
+    drawn = zip(shares, counts, strict=True) if np.ndim(bar) else [(shares[0], counts[0])]
+    of_both = sum(share * (1 - share) / count for share, count in drawn)
+    excess = (float((means - bar).var(ddof=1)) - of_both) / seeds if seeds > 1 else 0.0
+    half = _half(of_queries, min(counts) - 1, max(0.0, excess, added / seeds), max(seeds - 1, 1))
+    return Gain(shares[0] - shares[1], min(1.0, half))
 
 
-def gain_over_seeds(means: np.ndarray, bar: float) -> Gain:
-    """The same of means that are no shares, of shape (seeds,): only seeds tell how sure they are."""
-    seeds = len(means)
-    return Gain(float(means.mean()) - bar, _half(0.0, 1, float(means.var(ddof=1)) / seeds, seeds - 1) if seeds > 1 else math.nan)
+def gain_over_seeds(means: np.ndarray, bar: float | np.ndarray) -> Gain:
+    """The same of means that are no shares, of shape (seeds,), as `bar` may be: only seeds tell how sure they are."""
+    seeds, mean = len(means), float(means.mean()) - float(np.mean(bar))
+    return Gain(mean, _half(0.0, 1, float((means - bar).var(ddof=1)) / seeds, seeds - 1) if seeds > 1 else math.nan)
 
 
 def _half(of_queries: float, queries: float, of_seeds: float, seeds: float) -> float:
