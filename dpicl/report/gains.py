@@ -24,7 +24,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import t
 
-from dpicl.report.load import Run
+from dpicl.report.load import Manifest, Run
 from dpicl.report.tables import bar_of, cell_name, is_queried, main_metrics, of_part, parts
 
 LEVEL = 0.95
@@ -92,6 +92,18 @@ def _half(of_queries: float, queries: float, of_seeds: float, seeds: float) -> f
     return float(t.ppf((1 + LEVEL) / 2, freedom)) * math.sqrt(variance)
 
 
+def answers_by_cell(values: pd.DataFrame, cell: list[str]) -> dict[tuple[object, ...], pd.DataFrame]:
+    """How good single answers are, shape (seeds, queries), by the columns that name a cell."""
+    groups = values.groupby(cell, dropna=False)
+    return {cell_name(*key): group.pivot_table(index="seed", columns="query", values="value") for key, group in groups}
+
+
+def noise_variance(manifest: Manifest, method: str, dataset: str, count: float) -> float:
+    """Of an accuracy that is a quotient of noisy counts, or of two that share the number of rows; 0 where it is exact."""
+    deviations = [one.deviation for one in manifest.evaluation_noise if (one.method, one.dataset) == (method, dataset)]
+    return 2 * (deviations[0] / max(count, 1)) ** 2 if deviations else 0.0
+
+
 def gains_of(run: Run) -> pd.DataFrame:
     """A row per method, data set and cell that was asked or fitted: columns `method`, `dataset`, those of CELL, and `gain`."""
     metrics = main_metrics(run.results)
@@ -104,10 +116,7 @@ def _rows(run: Run, part: pd.DataFrame, metric: str) -> Iterator[tuple[object, .
     own = of_part(run.values, part)
     bar_system, _ = bar_of(metric)
     bar = part.loc[part["system"] == bar_system, [metric, "query_count"]].mean()
-    noise = [one.deviation for one in run.manifest.evaluation_noise if (one.method, one.dataset) == (method, dataset)]
-    judged = {
-        cell_name(*key): group.pivot_table(index="seed", columns="query", values="value") for key, group in own.groupby(CELL, dropna=False)
-    }
+    judged = answers_by_cell(own, CELL)
     bars = own[own["system"] == bar_system].groupby("query")["value"].first()
     for key, group in part[part["epsilon"].notna()].groupby(CELL, dropna=False):
         system, count = str(key[0]), float(group["query_count"].mean())
@@ -124,7 +133,7 @@ def _rows(run: Run, part: pd.DataFrame, metric: str) -> Iterator[tuple[object, .
             scale = float(np.abs(differences).max(initial=0)) if metric == "absolute_error" else 1.0
             yield method, dataset, *key, gain_of(differences, scale=scale)
         elif not math.isnan(bar[metric]):
-            added = 2 * (noise[0] / count) ** 2 if noise else 0.0
+            added = noise_variance(run.manifest, method, dataset, count)
             counted = (count, float(bar["query_count"]))
             if metric == "accuracy":
                 yield method, dataset, *key, gain_of_means(means, float(bar[metric]), counted, added=added)
