@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from dpicl.contract.base import TODAY
 from dpicl.report import words
 from dpicl.report.compare.sides import Side
 from dpicl.report.load import Manifest, Run
@@ -36,7 +37,7 @@ def differing(first: Side, second: Side) -> list[tuple[str, str, str]]:
 def _costs(side: Side) -> Iterator[tuple[str, str]]:
     manifest, run = side.run.manifest, side.run
     yield "model", named(manifest.model) if manifest.model else side.plan.model.name
-    yield "charged", "; ".join(paid(manifest)) if manifest.created_utc else "`dpicl budget` shows it; the run is not done"
+    yield "charged", "; ".join(paid(manifest)) or words.DASH if manifest.created_utc else "`dpicl budget` shows it; the run is not done"
     seconds = float(run.timings["seconds"].sum()) if len(run.timings) else math.nan
     yield "time, all stages added up", words.duration(seconds)
     yield "answers a second, while a model is asked", words.number(_speed(run), 1)
@@ -55,7 +56,7 @@ def _facts(side: Side) -> Iterator[tuple[str, str]]:
     if manifest.writer:
         yield "generator", manifest.writer
     yield "pipeline", plan.pipeline_name
-    pipeline = {name: value for name, value in plan.as_json()["pipeline"].items() if name not in _ELSEWHERE}
+    pipeline = {name: value for name, value in plan.pipeline.model_dump(mode="json", context=TODAY).items() if name not in _ELSEWHERE}
     yield from _flat(pipeline)
     yield from ((f"period of {name}", plan.period_of(name)) for name in plan.pipeline.datasets)
     yield from ((f"contract {name}", used.digest[:_SHOWN]) for name, used in manifest.contracts.items())

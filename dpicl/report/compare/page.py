@@ -21,9 +21,9 @@ def page_of(compared: Comparison) -> Report:
     """The whole comparison, in reading order."""
     first, second = compared.first, compared.second
     about = f"Run {first.name} of pipeline {first.plan.pipeline_name}, run {second.name} of pipeline {second.plan.pipeline_name}"
-    opening: tuple[Block, ...] = (*_banners(compared), Text(decision(compared), "lead"), Bullets(tuple(notes(compared))))
-    sections = {
-        ("cells", "Every cell"): (cell_table(compared),),
+    opening: tuple[Block, ...] = (*_banners(compared), Text(decision(compared), "lead"))
+    sections: dict[tuple[str, str], tuple[Block, ...]] = {
+        ("cells", "Every cell"): (cell_table(compared), Bullets(tuple(notes(compared)))),
         ("tests", "Over data sets"): (Text(TESTED, "small"), test_table(compared)) if compared.tests else (),
         ("differing", "What differs"): (differing_table(compared),),
     }
@@ -42,7 +42,7 @@ def _is_random(side: Side) -> bool:
 
 
 def decision(compared: Comparison) -> str:
-    """Which run is better, in how many cells, and how many would be marked if neither were.
+    """Which run is better, in how many cells, and how many chance would mark if neither were.
 
     Each interval is taken by itself, and the number that chance would mark stands beside the number marked. Holm's correction would leave
     only cells that are certain together; but it needs p-values, which an interval that is cut at the scale of a difference has not, a cell's
@@ -58,8 +58,8 @@ def decision(compared: Comparison) -> str:
     else:
         came = f"{second} is neither better nor worse than {first} by more than noise, in {_many(differ, 'cell')}"
     more = f"; in {same} more nothing differs" if same else ""
-    by_chance = f"If the runs were equally good, about {(1 - LEVEL) * differ:.2g} of {differ} would be marked by chance."
-    return f"{came}{more}. {by_chance}"
+    here = f", here about {(1 - LEVEL) * differ:.2g}" if differ >= 10 else ""
+    return f"{came}{more}. If the runs were equally good, {100 * (1 - LEVEL):.0f} % of the cells would be marked by chance{here}."
 
 
 def notes(compared: Comparison) -> Iterator[str]:
