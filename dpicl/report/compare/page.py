@@ -102,8 +102,10 @@ def cell_table(compared: Comparison) -> Table:
         half = "" if pair.gain.half != pair.gain.half or pair.is_same else f" ± {pair.gain.half:.3f}"
         difference = Cell(words.signed(pair.gain.mean) + half, note, mark=mark)
         measure = words.MEASURES[pair.metric] if len(metrics) > 1 else ""
-        names = Cell(pair.dataset), Cell(words.method_name(pair.method)), Cell(_answers(pair, several), measure)
-        rows.append((*names, Cell(words.epsilon(pair.epsilon)), Cell(words.number(pair.first)), Cell(words.number(pair.second)), difference))
+        cell = Cell(pair.dataset), Cell(words.method_name(pair.method)), Cell(_answers(pair, several), measure)
+        rows.append(
+            (*cell, Cell(words.epsilon(pair.epsilon)), Cell(words.number(pair.first)), Cell(words.number(pair.second)), difference)
+        )
     names = (compared.first.name, compared.second.name)
     measured = words.MEASURES[metrics[0]] if len(metrics) == 1 else ""
     head = (*Cell.of_text("data set", "method", "answers"), Cell("ε"), *(Cell(name, measured) for name in names), Cell("difference"))
@@ -111,7 +113,9 @@ def cell_table(compared: Comparison) -> Table:
 
 
 def _answers(pair: Pair, show_rate: bool) -> str:
-    return row_label(pair.system, pair.shots, pair.sampling_rate, show_rate) if is_queried(pair.system) else fitted(pair.method, pair.system)
+    return (
+        row_label(pair.system, pair.shots, pair.sampling_rate, show_rate) if is_queried(pair.system) else fitted(pair.method, pair.system)
+    )
 
 
 TESTED = (

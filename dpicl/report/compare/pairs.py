@@ -99,7 +99,9 @@ def compare(first: Side, second: Side) -> Comparison:
     if not pairs:
         expected = "expected a method, data set, epsilon, number of shots, rate and seed that both have"
         raise RunError(f"runs {first.name} and {second.name} share no cell: {_has(first)}, {_has(second)}; {expected}")
-    return Comparison(first, second, pairs, tuple(paired_tests(pairs)), apart, (len(measured[0]) - len(pairs), len(measured[1]) - len(pairs)))
+    return Comparison(
+        first, second, pairs, tuple(paired_tests(pairs)), apart, (len(measured[0]) - len(pairs), len(measured[1]) - len(pairs))
+    )
 
 
 def _has(side: Side) -> str:

@@ -41,7 +41,7 @@ def test_two_runs_that_are_equally_good_are_marked_by_chance_alone(seeds, querie
     rng, marked, of_means = np.random.default_rng(seeds), 0, 0
     for _ in range(1000):
         hard, luck = rng.standard_normal(queries), of_seed * rng.standard_normal((2, seeds, 1))
-        first, second = (rng.random((seeds, queries)) < 1 / (1 + np.exp(-(0.8 + hard + own)))) * 1.0 for own in luck
+        first, second = ((rng.random((seeds, queries)) < 1 / (1 + np.exp(-(0.8 + hard + own)))) * 1.0 for own in luck)
         marked += gain_of(second - first).sign != 0
         of_means += gain_of_means(second.mean(axis=1), first.mean(axis=1), (queries, queries)).sign != 0
     assert marked <= 75 and of_means <= 75, (marked, of_means)
