@@ -4,7 +4,7 @@ Paper       Cameron, Gelbach, Miller 2011, two-way clustered variances: (1), (2)
 
     (1)  V_q = (sum_i (m_i - m)^2 + s^2) / (n (n - 1)),   V_s = sum_j (m_j - m)^2 / (S (S - 1)),   V_qs = sum_ij (d_ij - m)^2 / (nS (nS - 1))
     (2)  V = V_q + max(0, V_s - V_qs)
-    (3)  degrees of freedom = V^2 / (V_q^2 / (n - 1) + (V - V_q)^2 / (S - 1))
+    (3)  degrees of freedom = V^2 / (V_q^2 / (n - 1) + V_s^2 / (S - 1)), at least 1
 
 Symbols     d_ij    of query i and seed j, what an answer is better by than one without private data; m, m_i, m_j its means.
             n, S    numbers of queries, and of seeds, each a release of its own; all seeds have the same queries.
@@ -52,11 +52,11 @@ def gain_of(differences: np.ndarray, *, scale: float = 1.0) -> Gain:
     if queries < 2:
         return Gain(mean, math.nan)
     of_queries = (((differences.mean(axis=0) - mean) ** 2).sum() + scale**2) / (queries * (queries - 1))
-    excess = 0.0
+    of_seeds = of_both = 0.0
     if seeds > 1:
-        both = differences.size * (differences.size - 1)
-        excess = ((differences.mean(axis=1) - mean) ** 2).sum() / (seeds * (seeds - 1)) - ((differences - mean) ** 2).sum() / both
-    return Gain(mean, min(scale, _half(of_queries, queries - 1, max(0.0, excess), seeds - 1)))
+        of_seeds = ((differences.mean(axis=1) - mean) ** 2).sum() / (seeds * (seeds - 1))
+        of_both = ((differences - mean) ** 2).sum() / (differences.size * (differences.size - 1))
+    return Gain(mean, min(scale, _half(of_queries, queries - 1, of_seeds, seeds - 1, of_both)))
 
 
 def gain_of_means(means: np.ndarray, bar: float | np.ndarray, counts: tuple[float, float], *, added: float = 0.0) -> Gain:
@@ -71,9 +71,9 @@ def gain_of_means(means: np.ndarray, bar: float | np.ndarray, counts: tuple[floa
         return Gain(shares[0] - shares[1], math.nan)
     of_queries = sum((share * (1 - share) + 1 / count) / count for share, count in zip(shares, counts, strict=True))
     drawn = zip(shares, counts, strict=True) if np.ndim(bar) else [(shares[0], counts[0])]
-    of_both = sum(share * (1 - share) / count for share, count in drawn)
-    excess = (float((means - bar).var(ddof=1)) - of_both) / seeds if seeds > 1 else 0.0
-    half = _half(of_queries, min(counts) - 1, max(0.0, excess, added / seeds), max(seeds - 1, 1))
+    of_both = sum(share * (1 - share) / count for share, count in drawn) / seeds
+    of_seeds = max(float((means - bar).var(ddof=1)) / seeds if seeds > 1 else 0.0, added / seeds + of_both if added else 0.0)
+    half = _half(of_queries, min(counts) - 1, of_seeds, max(seeds - 1, 1), of_both)
     return Gain(shares[0] - shares[1], min(1.0, half))
 
 
@@ -83,12 +83,12 @@ def gain_over_seeds(means: np.ndarray, bar: float | np.ndarray) -> Gain:
     return Gain(mean, _half(0.0, 1, float((means - bar).var(ddof=1)) / seeds, seeds - 1) if seeds > 1 else math.nan)
 
 
-def _half(of_queries: float, queries: float, of_seeds: float, seeds: float) -> float:
+def _half(of_queries: float, queries: float, of_seeds: float, seeds: float, of_both: float = 0.0) -> float:
     """Equations (2) and (3), given degrees of freedom."""
-    variance = of_queries + of_seeds
+    variance = of_queries + max(0.0, of_seeds - of_both)
     if not variance > 0:
         return 0.0
-    freedom = variance**2 / (of_queries**2 / queries + (of_seeds**2 / seeds if of_seeds else 0.0))
+    freedom = max(1.0, variance**2 / (of_queries**2 / queries + (of_seeds**2 / seeds if of_seeds else 0.0)))
     return float(t.ppf((1 + LEVEL) / 2, freedom)) * math.sqrt(variance)
 
 

@@ -72,19 +72,20 @@ def ones(*counts, of=20):
 
 
 def test_answers_to_the_same_queries_are_compared_one_by_one(tmp_path):
-    (pair,) = (both := compared(tmp_path, {"adult": ones(8, 8)}, {"adult": ones(16, 12)})).pairs
-    # differences: of seed 0 eight ones, of seed 1 four of these; by query 4 x 1, 4 x 1/2, 12 x 0, mean 0.3
-    of_queries = (4 * 0.7**2 + 4 * 0.2**2 + 12 * 0.3**2 + 1) / (20 * 19)
-    excess = (0.1**2 + 0.1**2) / 2 - (12 * 0.7**2 + 28 * 0.3**2) / (40 * 39)
-    freedom = (of_queries + excess) ** 2 / (of_queries**2 / 19 + excess**2)
-    assert (pair.first, pair.second, pair.gain.mean) == pytest.approx((0.4, 0.7, 0.3)) and pair.by_answer and pair.seeds == 2
-    assert pair.gain.half == pytest.approx(t.ppf(0.975, freedom) * math.sqrt(of_queries + excess)) and pair.gain.sign == 1
+    (pair,) = (both := compared(tmp_path, {"adult": ones(2, 2)}, {"adult": ones(20, 18)})).pairs
+    # differences: of seed 0 18 ones, of seed 1 16 of these; by query 16 x 1, 2 x 1/2, 2 x 0, mean 0.85
+    of_queries = (16 * 0.15**2 + 2 * 0.35**2 + 2 * 0.85**2 + 1) / (20 * 19)
+    of_seeds, of_both = (0.05**2 + 0.05**2) / 2, (34 * 0.15**2 + 6 * 0.85**2) / (40 * 39)
+    variance = of_queries + max(0, of_seeds - of_both)
+    freedom = variance**2 / (of_queries**2 / 19 + of_seeds**2)
+    assert (pair.first, pair.second, pair.gain.mean) == pytest.approx((0.1, 0.95, 0.85)) and pair.by_answer and pair.seeds == 2
+    assert pair.gain.half == pytest.approx(t.ppf(0.975, freedom) * math.sqrt(variance)) and pair.gain.sign == 1
     assert decision(both).startswith("b is better than a in 1 of 1 cell by more than noise, and worse in 0.")
     assert "adult: the same queries in both runs, compared answer by answer; intervals are over queries and seeds." in list(notes(both))
 
 
 def test_it_is_the_second_run_that_is_better_or_worse(tmp_path):
-    one = compared(tmp_path, {"adult": ones(8, 8)}, {"adult": ones(16, 12)})
+    one = compared(tmp_path, {"adult": ones(2, 2)}, {"adult": ones(20, 18)})
     other = compare(one.second, one.first)
     assert other.pairs[0].gain.mean == -one.pairs[0].gain.mean and other.pairs[0].gain.half == one.pairs[0].gain.half
     assert decision(other).startswith("a is better than b in 0 of 1 cell by more than noise, and worse in 1.")

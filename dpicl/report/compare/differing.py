@@ -37,7 +37,12 @@ def differing(first: Side, second: Side) -> list[tuple[str, str, str]]:
 def _costs(side: Side) -> Iterator[tuple[str, str]]:
     manifest, run = side.run.manifest, side.run
     yield "model", named(manifest.model) if manifest.model else side.plan.model.name
-    yield "charged", "; ".join(paid(manifest)) or words.DASH if manifest.created_utc else "`dpicl budget` shows it; the run is not done"
+    yield (
+        "charged",
+        "; ".join(paid(manifest)).removeprefix("charged: ") or words.DASH
+        if manifest.created_utc
+        else "`dpicl budget` shows it; the run is not done",
+    )
     seconds = float(run.timings["seconds"].sum()) if len(run.timings) else math.nan
     yield "time, all stages added up", words.duration(seconds)
     yield "answers a second, while a model is asked", words.number(_speed(run), 1)

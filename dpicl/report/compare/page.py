@@ -16,6 +16,9 @@ from dpicl.report.tables import has_several_rates, is_queried, row_label
 MARKS = {1: ("above", "better"), 0: ("", ""), -1: ("differs", "worse")}
 """Of a difference by its sign: class of the style sheet, and in words."""
 
+_OF_TWO = 10
+"""Per cent of cells that are marked by chance where two seeds differ much: see `report.gains`."""
+
 
 def page_of(compared: Comparison) -> Report:
     """The whole comparison, in reading order."""
@@ -58,8 +61,14 @@ def decision(compared: Comparison) -> str:
     else:
         came = f"{second} is neither better nor worse than {first} by more than noise, in {_many(differ, 'cell')}"
     more = f"; in {same} more nothing differs" if same else ""
-    here = f", here about {(1 - LEVEL) * differ:.2g}" if differ >= 10 else ""
-    return f"{came}{more}. If the runs were equally good, {100 * (1 - LEVEL):.0f} % of the cells would be marked by chance{here}."
+    shares = [100 - 100 * LEVEL, *([_OF_TWO] if any(pair.seeds == 2 for pair in compared.pairs) else [])]
+    chance = f"If the runs were equally good, {_to(shares)} % of the cells would be marked by chance"
+    here = f", here {_to([share * differ / 100 for share in shares])}" if differ >= 10 else ""
+    return f"{came}{more}. {chance}{here}."
+
+
+def _to(numbers: list[float]) -> str:
+    return " to ".join(f"{number:.2g}" for number in numbers)
 
 
 def notes(compared: Comparison) -> Iterator[str]:
@@ -103,9 +112,7 @@ def cell_table(compared: Comparison) -> Table:
         difference = Cell(words.signed(pair.gain.mean) + half, note, mark=mark)
         measure = words.MEASURES[pair.metric] if len(metrics) > 1 else ""
         cell = Cell(pair.dataset), Cell(words.method_name(pair.method)), Cell(_answers(pair, several), measure)
-        rows.append(
-            (*cell, Cell(words.epsilon(pair.epsilon)), Cell(words.number(pair.first)), Cell(words.number(pair.second)), difference)
-        )
+        rows.append((*cell, Cell(words.epsilon(pair.epsilon)), Cell(words.number(pair.first)), Cell(words.number(pair.second)), difference))
     names = (compared.first.name, compared.second.name)
     measured = words.MEASURES[metrics[0]] if len(metrics) == 1 else ""
     head = (*Cell.of_text("data set", "method", "answers"), Cell("ε"), *(Cell(name, measured) for name in names), Cell("difference"))
