@@ -80,7 +80,7 @@ def test_answers_to_the_same_queries_are_compared_one_by_one(tmp_path):
     freedom = variance**2 / (of_queries**2 / 19 + of_seeds**2)
     assert (pair.first, pair.second, pair.gain.mean) == pytest.approx((0.1, 0.95, 0.85)) and pair.by_answer and pair.seeds == 2
     assert pair.gain.half == pytest.approx(t.ppf(0.975, freedom) * math.sqrt(variance)) and pair.gain.sign == 1
-    assert decision(both).startswith("b is better than a in 1 of 1 cell by more than noise, and worse in 0.")
+    assert decision(both).startswith("b is better than a in 1 of 1 cell by more than noise, and worse in none.")
     assert "adult: the same queries in both runs, compared answer by answer; intervals are over queries and seeds." in list(notes(both))
 
 
@@ -88,7 +88,7 @@ def test_it_is_the_second_run_that_is_better_or_worse(tmp_path):
     one = compared(tmp_path, {"adult": ones(2, 2)}, {"adult": ones(20, 18)})
     other = compare(one.second, one.first)
     assert other.pairs[0].gain.mean == -one.pairs[0].gain.mean and other.pairs[0].gain.half == one.pairs[0].gain.half
-    assert decision(other).startswith("a is better than b in 0 of 1 cell by more than noise, and worse in 1.")
+    assert decision(other).startswith("a is better than b in none of 1 cell by more than noise, and worse in 1.")
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_what_is_the_same_is_no_chance_for_a_mark(tmp_path):
     both = compared(tmp_path, *sides)
     assert both.same == 1 and [pair.gain.sign for pair in both.pairs] == [0, 1]
     assert decision(both) == (
-        "b is better than a in 1 of 1 cell by more than noise, and worse in 0; in 1 more nothing differs. "
+        "b is better than a in 1 of 1 cell by more than noise, and worse in none; in 1 more nothing differs. "
         "If the runs were equally good, 5 % of the cells would be marked by chance."
     )
     alike = compare(both.first, both.first)
@@ -178,8 +178,8 @@ def test_of_a_run_that_is_not_done_what_is_there_is_compared(tmp_path):
     shutil.rmtree(tmp_path / "a" / "units" / "gdp_tabicl__adult__seed1")
     part = compare(side_of(tmp_path / "a"), whole.second)
     assert (part.pairs[0].seeds, part.pairs[0].first) == (1, 0.4)
-    assert "a is not done: 1 of its 2 units can be compared so far." in list(notes(part))
-    assert differing(part.first, part.second)[1][1:] == ("`dpicl budget` shows it; the run is not done", "–")
+    assert "a is not finished: 1 of its 2 units are there." in list(notes(part))
+    assert differing(part.first, part.second)[1][1:] == ("`dpicl budget` shows it; the run is not finished", "–")
 
 
 def test_results_of_private_rows_of_a_run_that_is_not_done_are_left_out(tmp_path):

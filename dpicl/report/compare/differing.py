@@ -36,12 +36,13 @@ def differing(first: Side, second: Side) -> list[tuple[str, str, str]]:
 
 def _costs(side: Side) -> Iterator[tuple[str, str]]:
     manifest, run = side.run.manifest, side.run
-    yield "model", named(manifest.model) if manifest.model else side.plan.model.name
+    model = manifest.model
+    yield "model", named(model.model_copy(update={"digest": (model.digest or "")[:_SHOWN]})) if model else side.plan.model.name
     yield (
         "charged",
         "; ".join(paid(manifest)).removeprefix("charged: ") or words.DASH
         if manifest.created_utc
-        else "`dpicl budget` shows it; the run is not done",
+        else "`dpicl budget` shows it; the run is not finished",
     )
     seconds = float(run.timings["seconds"].sum()) if len(run.timings) else math.nan
     yield "time, all stages added up", words.duration(seconds)

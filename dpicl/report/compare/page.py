@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from dpicl.report import words
 from dpicl.report.blocks import Banner, Block, Bullets, Cell, Report, Section, Table, Text
 from dpicl.report.compare.differing import differing
-from dpicl.report.compare.pairs import Comparison, Pair
+from dpicl.report.compare.pairs import Comparison
 from dpicl.report.compare.sides import Side
 from dpicl.report.decision import fitted
 from dpicl.report.gains import LEVEL
@@ -57,13 +58,13 @@ def decision(compared: Comparison) -> str:
     if not differ:
         return f"{second} and {first} are the same in {_many(same, 'cell')}, the only ones that both have."
     if better or worse:
-        came = f"{second} is better than {first} in {better} of {_many(differ, 'cell')} by more than noise, and worse in {worse}"
+        came = f"{second} is better than {first} in {better or 'none'} of {_many(differ, 'cell')} by more than noise, and worse in {worse or 'none'}"
     else:
         came = f"{second} is neither better nor worse than {first} by more than noise, in {_many(differ, 'cell')}"
     more = f"; in {same} more nothing differs" if same else ""
     shares = [100 - 100 * LEVEL, *([_OF_TWO] if any(pair.seeds == 2 for pair in compared.pairs) else [])]
     chance = f"If the runs were equally good, {_to(shares)} % of the cells would be marked by chance"
-    here = f", here {_to([share * differ / 100 for share in shares])}" if differ >= 10 else ""
+    here = f", about {_to([share * differ / 100 for share in shares])} of them" if differ >= 10 else ""
     return f"{came}{more}. {chance}{here}."
 
 
@@ -82,7 +83,7 @@ def notes(compared: Comparison) -> Iterator[str]:
     if singly := list(dict.fromkeys(pair.dataset for pair in compared.pairs if pair.by_answer)):
         yield f"{words.listing(singly)}: the same queries in both runs, compared answer by answer; intervals are {over}."
     for dataset, reason in compared.apart.items():
-        yield f"{dataset}: only means are compared, since {reason}; an accuracy's interval is that of other queries, and so wider."
+        yield f"{dataset}: only means are compared, since {reason}; an accuracy's interval takes answers for independent, and so is wider."
     if any(not is_queried(pair.system) for pair in compared.pairs):
         yield "Baselines are compared by their means on the test rows."
     alone = [f"{_many(count, 'cell')} of {side.name}" for side, count in zip((first, second), compared.alone, strict=True) if count]
@@ -90,7 +91,7 @@ def notes(compared: Comparison) -> Iterator[str]:
         yield f"In one run alone, and not compared: {words.listing(alone)}."
     for side in (first, second):
         if not side.is_done:
-            yield f"{side.name} is not done: {side.done} of its {_many(len(side.plan.units), 'unit')} can be compared so far."
+            yield f"{side.name} is not finished: {side.done} of its {_many(len(side.plan.units), 'unit')} are there."
 
 
 def _but_errors(compared: Comparison) -> str:
@@ -102,16 +103,17 @@ def _many(count: int, what: str) -> str:
 
 
 def cell_table(compared: Comparison) -> Table:
-    """A row per cell."""
+    """A row per cell in which something differs; of all, if nothing does."""
     several = any(has_several_rates(side.run.results) for side in (compared.first, compared.second))
     metrics = list(dict.fromkeys(pair.metric for pair in compared.pairs))
     rows = []
-    for pair in compared.pairs:
+    for pair in [pair for pair in compared.pairs if not pair.is_same] or compared.pairs:
         mark, note = MARKS[pair.gain.sign]
-        half = "" if pair.gain.half != pair.gain.half or pair.is_same else f" ± {pair.gain.half:.3f}"
+        half = "" if math.isnan(pair.gain.half) or pair.is_same else f" ± {pair.gain.half:.3f}"
         difference = Cell(words.signed(pair.gain.mean) + half, note, mark=mark)
         measure = words.MEASURES[pair.metric] if len(metrics) > 1 else ""
-        cell = Cell(pair.dataset), Cell(words.method_name(pair.method)), Cell(_answers(pair, several), measure)
+        way = _way(pair.method, pair.system, pair.shots, pair.sampling_rate if several else math.nan)
+        cell = Cell(pair.dataset), Cell(words.method_name(pair.method)), Cell(way, measure)
         rows.append((*cell, Cell(words.epsilon(pair.epsilon)), Cell(words.number(pair.first)), Cell(words.number(pair.second)), difference))
     names = (compared.first.name, compared.second.name)
     measured = words.MEASURES[metrics[0]] if len(metrics) == 1 else ""
@@ -119,10 +121,9 @@ def cell_table(compared: Comparison) -> Table:
     return Table("Every cell", head, tuple(rows))
 
 
-def _answers(pair: Pair, show_rate: bool) -> str:
-    return (
-        row_label(pair.system, pair.shots, pair.sampling_rate, show_rate) if is_queried(pair.system) else fitted(pair.method, pair.system)
-    )
+def _way(method: str, system: str, shots: float, rate: float = math.nan) -> str:
+    """How answers come about, with shots and rate where there are any."""
+    return row_label(system, shots or math.nan, rate, True) if is_queried(system) else fitted(method, system)
 
 
 TESTED = (
@@ -135,7 +136,7 @@ def test_table(compared: Comparison) -> Table:
     """A row per way to answer that both runs have on several data sets."""
     rows = []
     for test in compared.tests:
-        answers = row_label(test.system, test.shots, float("nan"), False) if is_queried(test.system) else fitted(test.method, test.system)
+        answers = _way(test.method, test.system, test.shots)
         numbers = f"{test.datasets}", words.signed(test.difference), words.signed(test.statistic), f"{test.freedom}", words.number(test.p)
         rows.append((Cell(words.method_name(test.method)), Cell(answers, words.MEASURES[test.metric]), *map(Cell, numbers)))
     head = (*Cell.of_text("method", "answers"), *map(Cell, ("data sets", "difference", "t", "degrees of freedom", "p")))
