@@ -18,6 +18,12 @@ _WRITTEN = {
         "runs/texts/report.html",
         f"run private --datasets postcards --methods few_shot_generation,dp_icl --epsilons 8 --seeds 0 {_RUN} texts",
     ),
+    "comparison": (
+        "compared.html",
+        f"run private --datasets kiosk --methods gdp_tabicl --epsilons 1,5,inf --seeds 0,1 {_RUN} one",
+        f"run private --datasets kiosk --methods gdp_tabicl --epsilons 1,5,inf --seeds 0,1 --queries 9 {_RUN} other",
+        "compare one other --out compared.html",
+    ),
     "quality": ("quality.html", "synth shop --epsilon 2 --out rated.csv --quality quality.html"),
     "certificate": ("certificate.html", "synth shop --epsilon 2 --out rows.csv", "verify rows.csv --page certificate.html"),
 }
@@ -26,7 +32,7 @@ KINDS = tuple(_WRITTEN)
 
 
 def written_pages(root: Path, kinds: Iterable[str] = KINDS) -> dict[str, Path]:
-    """Reports on tables and on texts, a page on how good a release is, and a verified certificate, below `root`."""
+    """Reports on tables and on texts, a comparison of two, a page on how good a release is, and a verified certificate, below `root`."""
     place, pages = new_place(root), {}
     install(place, shop("kiosk"), shop_rows(60))
     install(place, shop("shop", private=True), shop_rows(200))

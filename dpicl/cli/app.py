@@ -12,6 +12,7 @@ from typer.exceptions import TyperException
 
 from dpicl import __version__
 from dpicl.cli import names
+from dpicl.cli.compare import compare
 from dpicl.cli.contributed import contribute, others
 from dpicl.cli.data import contract_app, data_app, ledger_app, verify
 from dpicl.cli.options import MANY, SAME, AsJson, ContractName
@@ -90,6 +91,9 @@ def report(run_id: Annotated[str, typer.Argument(metavar="RUN", help="Name of a 
     folder = run_folder(Settings.from_environment(), run_id)
     read_plan(folder)
     say(*(f"report: {path}" for path in build_report(folder)))
+
+
+app.command()(compare)
 
 
 @app.command()

@@ -41,24 +41,34 @@ _GRID = ("methods", "datasets", "epsilons", "shots", "seeds", "sampling_rates")
 KG_CO2_PER_KWH = 0.3633
 """The paper's figure for its local grid (appendix B1)."""
 MANIFEST = "manifest.json"
+TIMING_COLUMNS = ("method", "dataset", "seed", "stage", "seconds")
 
 
 def collect(run: str) -> str:
     """Write manifest.json, results.csv and timings.csv from what the units left."""
     folder = Path(run)
     plan, settings = read_plan(folder), Settings.current()
-    units = plan.units
-    paths = [folder / "units" / key / RESULTS for key in units]
-    rows = [row for path in paths if path.exists() for row in read_json(path)]
+    rows = results_of(folder, plan.units)
     write_csv(folder / "results.csv", results_frame_columns(), rows)
+    write_csv(folder / "timings.csv", TIMING_COLUMNS, timings_of(folder, plan.units))
+    write_json(folder / MANIFEST, _manifest(folder, plan, settings), replace=True)
+    return f"{len(rows)} results"
+
+
+def results_of(folder: Path, units: Iterable[str]) -> list[dict[str, Any]]:
+    """Results of the units that have any yet: rows of results.csv."""
+    paths = [folder / "units" / key / RESULTS for key in units]
+    return [row for path in paths if path.exists() for row in read_json(path)]
+
+
+def timings_of(folder: Path, units: Mapping[str, Unit]) -> list[dict[str, Any]]:
+    """How long stages took so far: rows of timings.csv."""
     timings: list[dict[str, Any]] = []
     for timing in map(read_json, sorted((folder / "timings").glob("*/*.json"))):
         unit = units.get(timing["owner"])
         owner = {"method": unit.method, "dataset": unit.dataset, "seed": unit.seed} if unit else {"dataset": timing["owner"]}
         timings.append({**owner, "stage": timing["stage"], "seconds": round(timing["seconds"], 6)})
-    write_csv(folder / "timings.csv", ("method", "dataset", "seed", "stage", "seconds"), timings)
-    write_json(folder / MANIFEST, _manifest(folder, plan, settings), replace=True)
-    return f"{len(rows)} results"
+    return timings
 
 
 def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:

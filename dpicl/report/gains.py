@@ -4,7 +4,7 @@ Paper       Cameron, Gelbach, Miller 2011, two-way clustered variances: (1), (2)
 
     (1)  V_q = (sum_i (m_i - m)^2 + s^2) / (n (n - 1)),   V_s = sum_j (m_j - m)^2 / (S (S - 1)),   V_qs = sum_ij (d_ij - m)^2 / (nS (nS - 1))
     (2)  V = V_q + max(0, V_s - V_qs)
-    (3)  degrees of freedom = V^2 / (V_q^2 / (n - 1) + (V - V_q)^2 / (S - 1))
+    (3)  degrees of freedom = V^2 / (V_q^2 / (n - 1) + V_s^2 / (S - 1)), at least 1
 
 Symbols     d_ij    of query i and seed j, what an answer is better by than one without private data; m, m_i, m_j its means.
             n, S    numbers of queries, and of seeds, each a release of its own; all seeds have the same queries.
@@ -24,7 +24,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import t
 
-from dpicl.report.load import Run
+from dpicl.report.load import Manifest, Run
 from dpicl.report.tables import bar_of, cell_name, is_queried, main_metrics, of_part, parts
 
 LEVEL = 0.95
@@ -52,40 +52,56 @@ def gain_of(differences: np.ndarray, *, scale: float = 1.0) -> Gain:
     if queries < 2:
         return Gain(mean, math.nan)
     of_queries = (((differences.mean(axis=0) - mean) ** 2).sum() + scale**2) / (queries * (queries - 1))
-    excess = 0.0
+    of_seeds = of_both = 0.0
     if seeds > 1:
-        both = differences.size * (differences.size - 1)
-        excess = ((differences.mean(axis=1) - mean) ** 2).sum() / (seeds * (seeds - 1)) - ((differences - mean) ** 2).sum() / both
-    return Gain(mean, min(scale, _half(of_queries, queries - 1, max(0.0, excess), seeds - 1)))
+        of_seeds = ((differences.mean(axis=1) - mean) ** 2).sum() / (seeds * (seeds - 1))
+        of_both = ((differences - mean) ** 2).sum() / (differences.size * (differences.size - 1))
+    return Gain(mean, min(scale, _half(of_queries, queries - 1, of_seeds, seeds - 1, of_both)))
 
 
-def gain_of_means(means: np.ndarray, bar: float, counts: tuple[float, float], *, added: float = 0.0) -> Gain:
+def gain_of_means(means: np.ndarray, bar: float | np.ndarray, counts: tuple[float, float], *, added: float = 0.0) -> Gain:
     """The same of the means of every seed, shape (seeds,), where single answers are not known: shares of `counts` queries and rows.
 
     Args:
-        added: variance of one seed's mean that no query explains: of noisy counts.
+        bar: what they are compared with, of all seeds or of each, shape (seeds,).
+        added: variance of one seed's difference that no query explains: of noisy counts.
     """
-    mean = float(means.mean())
+    seeds, shares = len(means), (float(means.mean()), float(np.mean(bar)))
     if min(counts) < 2:  # a noisy count may be anything
-        return Gain(mean - bar, math.nan)
-    of_queries = sum((share * (1 - share) + 1 / count) / count for share, count in zip((mean, bar), counts, strict=True))
-    excess = float(means.var(ddof=1)) / len(means) - mean * (1 - mean) / counts[0] / len(means) if len(means) > 1 else 0.0
-    return Gain(mean - bar, min(1.0, _half(of_queries, counts[0] - 1, max(0.0, excess, added / len(means)), max(len(means) - 1, 1))))
+        return Gain(shares[0] - shares[1], math.nan)
+    of_queries = sum((share * (1 - share) + 1 / count) / count for share, count in zip(shares, counts, strict=True))
+    drawn = zip(shares, counts, strict=True) if np.ndim(bar) else [(shares[0], counts[0])]
+    of_both = sum(share * (1 - share) / count for share, count in drawn) / seeds
+    of_seeds = max(float((means - bar).var(ddof=1)) / seeds if seeds > 1 else 0.0, added / seeds + of_both if added else 0.0)
+    half = _half(of_queries, min(counts) - 1, of_seeds, max(seeds - 1, 1), of_both)
+    return Gain(shares[0] - shares[1], min(1.0, half))
 
 
-def gain_over_seeds(means: np.ndarray, bar: float) -> Gain:
-    """The same of means that are no shares, of shape (seeds,): only seeds tell how sure they are."""
-    seeds = len(means)
-    return Gain(float(means.mean()) - bar, _half(0.0, 1, float(means.var(ddof=1)) / seeds, seeds - 1) if seeds > 1 else math.nan)
+def gain_over_seeds(means: np.ndarray, bar: float | np.ndarray) -> Gain:
+    """The same of means that are no shares, of shape (seeds,), as `bar` may be: only seeds tell how sure they are."""
+    seeds, mean = len(means), float(means.mean()) - float(np.mean(bar))
+    return Gain(mean, _half(0.0, 1, float((means - bar).var(ddof=1)) / seeds, seeds - 1) if seeds > 1 else math.nan)
 
 
-def _half(of_queries: float, queries: float, of_seeds: float, seeds: float) -> float:
+def _half(of_queries: float, queries: float, of_seeds: float, seeds: float, of_both: float = 0.0) -> float:
     """Equations (2) and (3), given degrees of freedom."""
-    variance = of_queries + of_seeds
+    variance = of_queries + max(0.0, of_seeds - of_both)
     if not variance > 0:
         return 0.0
-    freedom = variance**2 / (of_queries**2 / queries + (of_seeds**2 / seeds if of_seeds else 0.0))
+    freedom = max(1.0, variance**2 / (of_queries**2 / queries + (of_seeds**2 / seeds if of_seeds else 0.0)))
     return float(t.ppf((1 + LEVEL) / 2, freedom)) * math.sqrt(variance)
+
+
+def answers_by_cell(values: pd.DataFrame, cell: list[str]) -> dict[tuple[object, ...], pd.DataFrame]:
+    """How good single answers are, shape (seeds, queries), by the columns that name a cell."""
+    groups = values.groupby(cell, dropna=False)
+    return {cell_name(*key): group.pivot_table(index="seed", columns="query", values="value") for key, group in groups}
+
+
+def noise_variance(manifest: Manifest, method: str, dataset: str, count: float) -> float:
+    """Of an accuracy that is a quotient of noisy counts, or of two that share the number of rows; 0 where it is exact."""
+    deviations = [one.deviation for one in manifest.evaluation_noise if (one.method, one.dataset) == (method, dataset)]
+    return 2 * (deviations[0] / max(count, 1)) ** 2 if deviations else 0.0
 
 
 def gains_of(run: Run) -> pd.DataFrame:
@@ -100,10 +116,7 @@ def _rows(run: Run, part: pd.DataFrame, metric: str) -> Iterator[tuple[object, .
     own = of_part(run.values, part)
     bar_system, _ = bar_of(metric)
     bar = part.loc[part["system"] == bar_system, [metric, "query_count"]].mean()
-    noise = [one.deviation for one in run.manifest.evaluation_noise if (one.method, one.dataset) == (method, dataset)]
-    judged = {
-        cell_name(*key): group.pivot_table(index="seed", columns="query", values="value") for key, group in own.groupby(CELL, dropna=False)
-    }
+    judged = answers_by_cell(own, CELL)
     bars = own[own["system"] == bar_system].groupby("query")["value"].first()
     for key, group in part[part["epsilon"].notna()].groupby(CELL, dropna=False):
         system, count = str(key[0]), float(group["query_count"].mean())
@@ -120,7 +133,7 @@ def _rows(run: Run, part: pd.DataFrame, metric: str) -> Iterator[tuple[object, .
             scale = float(np.abs(differences).max(initial=0)) if metric == "absolute_error" else 1.0
             yield method, dataset, *key, gain_of(differences, scale=scale)
         elif not math.isnan(bar[metric]):
-            added = 2 * (noise[0] / count) ** 2 if noise else 0.0
+            added = noise_variance(run.manifest, method, dataset, count)
             counted = (count, float(bar["query_count"]))
             if metric == "accuracy":
                 yield method, dataset, *key, gain_of_means(means, float(bar[metric]), counted, added=added)

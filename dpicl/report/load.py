@@ -14,6 +14,8 @@ from typing import Annotated, Any, TypeVar
 import pandas as pd
 from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 
+from dpicl.engine.artefacts import VALUES
+from dpicl.engine.collect import TIMING_COLUMNS
 from dpicl.errors import DataError, RunError
 from dpicl.evaluation import results_frame_columns
 from dpicl.report.cells import Cells, place_of, read_cells, read_stored, unit_of
@@ -23,7 +25,6 @@ RESULT_NUMBERS = ("seed", "epsilon", "shots", "sampling_rate", "amplified_epsilo
 TEXT_NUMBERS = ("rouge1", "rouge2", "rougeL", "bleu", "levenshtein")
 LATER_NUMBERS = (*TEXT_NUMBERS, "absolute_error")
 """Numbers that runs of older versions may lack."""
-TIMING_COLUMNS = ("method", "dataset", "seed", "stage", "seconds")
 Rate = Annotated[float, BeforeValidator(lambda rate: float(Fraction(str(rate))))]
 """A sampling rate, also as the exact fraction of a contract: `1/10`."""
 Content = TypeVar("Content")
@@ -125,6 +126,8 @@ class Manifest(_Part):
     guarantees: list[StatedGuarantee] = []
     options: dict[str, dict[str, Any]] = {}
     versions: dict[str, str | None] = {}
+    methods: dict[str, dict[str, int]] = {}
+    """By method the versions of what it draws, and of what it derives from a draw."""
     machine: dict[str, Any] = {}
     energy: Energy | None = None
     not_protected: list[str] = []
@@ -185,9 +188,7 @@ def load_run(folder: Path) -> Run:
     counts: Counter[str] = Counter()
     for path in sorted((folder / "units").glob("*/scored/[0-9]*.json")):
         counts.update(_checked(TypeAdapter(dict[str, float]), path, f"{path.parents[1].name}/{path.name}", "counts by name"))
-    values = [_read_values(path) for path in sorted((folder / "units").glob("*/values.parquet"))]
-    empty = pd.DataFrame(columns=["method", "dataset", "seed", "system", "epsilon", "shots", "sampling_rate", "query", "value"])
-    return Run(manifest, results, timings, tuple(demonstrations), pd.concat(values) if values else empty, dict(counts))
+    return Run(manifest, results, timings, tuple(demonstrations), read_values(folder), dict(counts))
 
 
 def load_cells(folder: Path, run: Run) -> Cells:
@@ -199,7 +200,14 @@ def load_cells(folder: Path, run: Run) -> Cells:
     return read_cells(units, public)
 
 
-def _read_values(path: Path) -> pd.DataFrame:
+def read_values(folder: Path) -> pd.DataFrame:
+    """How good single answers to public queries are, as `Run.values` has them. Raises RunError: a file is not what its name says."""
+    values = [_values_of(path) for path in sorted((folder / "units").glob(f"*/{VALUES}"))]
+    empty = pd.DataFrame(columns=["method", "dataset", "seed", "system", "epsilon", "shots", "sampling_rate", "query", "value"])
+    return pd.concat(values) if values else empty
+
+
+def _values_of(path: Path) -> pd.DataFrame:
     columns = read_stored(path.parent, path.name).to_pandas()
     method, dataset, seed = unit_of(path.parent)
     frames = []

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pandas as pd
 
 from dpicl.report import words
-from dpicl.report.load import Energy, Manifest
+from dpicl.report.load import Energy, Manifest, Model
 from dpicl.report.tables import of_numbers, of_texts
 
 ANSWERS = {
@@ -102,10 +102,7 @@ def facts(manifest: Manifest, counts: Mapping[str, float]) -> dict[str, str]:
     options = (f"{method}: " + ", ".join(f"{name} {value}" for name, value in own.items()) for method, own in manifest.options.items())
     model = None
     if (answering := manifest.model) is not None:
-        known = {"trust: ": answering.trust, "revision ": answering.revision, "digest ": answering.digest, "queried by ": answering.mode}
-        kind = [answering.kind] if answering.kind not in ("", answering.name) else []
-        parts = ", ".join([answering.name, *kind, *(f"{what}{value}" for what, value in known.items() if value)])
-        model = ". ".join(filter(None, (parts, answering.note, answers(counts))))
+        model = ". ".join(filter(None, (named(answering), answering.note, answers(counts))))
     texts = {
         "Seeds": ", ".join(map(str, manifest.grid.seeds)),
         "Model": model,
@@ -114,6 +111,13 @@ def facts(manifest: Manifest, counts: Mapping[str, float]) -> dict[str, str]:
         "Versions": ", ".join(f"{name} {version}" for name, version in manifest.versions.items() if version),
     }
     return {name: text for name, text in texts.items() if text is not None}
+
+
+def named(model: Model) -> str:
+    """Which model it is: its name, kind and weights, and how it was queried."""
+    known = {"trust: ": model.trust, "revision ": model.revision, "digest ": model.digest, "queried by ": model.mode}
+    kind = [model.kind] if model.kind not in ("", model.name) else []
+    return ", ".join([model.name, *kind, *(f"{what}{value}" for what, value in known.items() if value)])
 
 
 def energy_sentence(seconds: float, energy: Energy) -> str:

@@ -19,12 +19,12 @@ def story(run: Run) -> list[str]:
     metrics, gains = main_metrics(run.results), leading(gains_of(run))
     came = [_came(part, metrics[part.index[0]], of_part(gains, part)) for part in parts(run.results)]
     more = [f"and {len(came) - MOST} more in the report"] if len(came) > MOST else []
-    return [*promised(run.manifest), *came[:MOST], *more, *_meaning(run), *_paid(run.manifest)]
+    return [*promised(run.manifest), *came[:MOST], *more, *_meaning(run), *paid(run.manifest)]
 
 
 def overview(run: Run, about: str) -> Report:
     """The same on one page, with what private data add in a table; `about` says which run it is."""
-    facts = Bullets((*promised(run.manifest), *_paid(run.manifest), *_meaning(run)))
+    facts = Bullets((*promised(run.manifest), *paid(run.manifest), *_meaning(run)))
     return Report(run.manifest.title, about, (facts, *decision(run, gains_of(run))), ())
 
 
@@ -33,7 +33,8 @@ def _meaning(run: Run) -> list[str]:
     return ["the model has random weights: what it answers means nothing"] if random else []
 
 
-def _paid(manifest: Manifest) -> list[str]:
+def paid(manifest: Manifest) -> list[str]:
+    """What a run was charged, and what is spent in all."""
     return ["charged: nothing; the data are public, and the noise is seeded"] if manifest.simulated else manifest.budget
 
 

@@ -19,6 +19,7 @@ COMMANDS = (
     "list",
     "run",
     "report",
+    "compare",
     "budget",
     "audit",
     "serve",

@@ -29,7 +29,12 @@ def test_names_are_completed(place: Place) -> None:
     before = last_written(place.home)
     assert completed(place, "dpicl budget br") == ["breast_cancer", "breast_cancer-clients"]
     assert last_written(place.home) == before
-    assert completed(place, "dpicl report f") == completed(place, "dpicl run --resume f") == ["first"]
+    assert (
+        completed(place, "dpicl report f")
+        == completed(place, "dpicl run --resume f")
+        == completed(place, "dpicl compare first f")
+        == ["first"]
+    )
 
 
 def test_each_name_of_a_list_is_completed_and_none_twice(place: Place) -> None:

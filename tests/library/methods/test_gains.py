@@ -36,6 +36,25 @@ def test_intervals_cover_the_true_gain(seeds, queries, of_seed):
     assert covered >= least and exact >= 920, (covered, exact)
 
 
+@pytest.mark.parametrize(("seeds", "queries", "of_seed"), [(1, 100, 0.0), (2, 60, 0.6), (3, 200, 0.3), (5, 100, 0.6)])
+def test_two_runs_that_are_equally_good_are_marked_by_chance_alone(seeds, queries, of_seed):
+    rng, marked, of_means = np.random.default_rng(seeds), 0, 0
+    for _ in range(1000):
+        hard, luck = rng.standard_normal(queries), of_seed * rng.standard_normal((2, seeds, 1))
+        first, second = ((rng.random((seeds, queries)) < 1 / (1 + np.exp(-(0.8 + hard + own)))) * 1.0 for own in luck)
+        marked += gain_of(second - first).sign != 0
+        of_means += gain_of_means(second.mean(axis=1), first.mean(axis=1), (queries, queries)).sign != 0
+    most = 120 if seeds == 2 else 75
+    assert marked <= most and of_means <= most, (marked, of_means)
+
+
+def test_the_seeds_of_what_is_compared_with_widen_an_interval_too():
+    means, bars = np.array([0.8, 0.8]), np.array([0.5, 0.7])
+    assert gain_of_means(means, bars, (1000, 1000)).half > 3 * gain_of_means(means, 0.6, (1000, 1000)).half
+    gain = gain_over_seeds(np.array([3.0, 4.0, 5.0]), np.array([1.0, 1.0, 4.0]))  # differences 2, 3, 1
+    assert gain.mean == 2 and gain.half == pytest.approx(t.ppf(0.975, 2) / math.sqrt(3))
+
+
 def test_many_seeds_of_one_set_of_queries_do_not_hide_that_queries_are_few():
     rng = np.random.default_rng(1)
     queries = rng.integers(0, 2, 50).astype(float)

@@ -1,0 +1,111 @@
+"""`dpicl compare`: two runs cell by cell, in a terminal, for programs, or as a page."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dpicl.cli import names
+from dpicl.cli.options import AsJson
+from dpicl.cli.terminal import console, errors, new_table, note, say, say_json
+from dpicl.engine.settings import Settings
+from dpicl.errors import DpiclError
+
+if TYPE_CHECKING:
+    from dpicl.report.blocks import Cell, Table
+    from dpicl.report.compare import Comparison
+
+
+def compare(
+    first: Annotated[str, typer.Argument(metavar="RUN", help="Name of a run.", autocompletion=names.runs)],
+    second: Annotated[str, typer.Argument(metavar="RUN", help="Name of the run to compare with it.", autocompletion=names.runs)],
+    out: Annotated[Path | None, typer.Option(help="A new file for the comparison as a page, .html or .md.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare two runs: which is better, where, and by how much. No private row is read, and nothing is charged."""
+    from dpicl.engine.run_folder import run_folder
+    from dpicl.report.compare import compare, side_of
+
+    if first == second:
+        raise DpiclError(f"run {first} is named twice; expected two runs")
+    if out is not None and out.suffix not in (".html", ".md"):
+        raise DpiclError(f"out={out.name}: expected a name that ends in .html or .md")
+    if out is not None and os.path.lexists(out):
+        raise DpiclError(f"out={out.name}: expected a new file")
+    settings = Settings.from_environment()
+    compared = compare(*(side_of(run_folder(settings, name)) for name in (first, second)))
+    if out is not None:
+        _write(compared, out)
+    if as_json:
+        say_json(_for_programs(compared))
+    elif out is None:
+        _print(compared)
+    if out is not None:
+        note(f"page: {out}", to=errors if as_json else console)
+
+
+def _write(compared: Comparison, out: Path) -> None:
+    from dpicl.engine.files import publish
+    from dpicl.report.compare.page import page_of
+    from dpicl.report.html import to_html
+    from dpicl.report.markdown import to_markdown
+
+    text = (to_html if out.suffix == ".html" else to_markdown)(page_of(compared))
+    publish(out, lambda file: file.write(text.encode()))
+
+
+def _print(compared: Comparison) -> None:
+    from dpicl.report.blocks import Banner, Bullets, Table, Text
+    from dpicl.report.compare.page import page_of
+
+    page = page_of(compared)
+    for block in (*page.opening, *(block for section in page.sections for block in section.blocks)):
+        match block:
+            case Banner(lead, text):
+                say(f"{lead} {text}")
+            case Text(text):
+                say(text)
+            case Bullets(items):
+                note(*items)
+            case Table():
+                say("")
+                console.print(_table(block))
+                say("")
+
+
+def _table(table: Table) -> Any:
+    """For a terminal: numbers to the right."""
+    shown = new_table(*map(_text, table.head))
+    for column, head in zip(shown.columns, table.head, strict=True):
+        column.justify = "left" if head.mark in ("text", "prose") else "right"
+    for row in table.rows:
+        shown.add_row(*map(_text, row))
+    return shown
+
+
+def _text(cell: Cell) -> str:
+    return f"{cell.text} {cell.note}".strip()
+
+
+def _for_programs(compared: Comparison) -> dict[str, Any]:
+    from dpicl.report.compare.differing import differing
+    from dpicl.report.compare.page import MARKS, notes
+
+    cells = []
+    for pair in compared.pairs:
+        named = {key: value for key, value in asdict(pair).items() if key != "gain"}
+        cells.append({**named, "difference": pair.gain.mean, "half": pair.gain.half, "marked": MARKS[pair.gain.sign][1] or None})
+    return {
+        "runs": [compared.first.name, compared.second.name],
+        "better": compared.count(1),
+        "worse": compared.count(-1),
+        "same": compared.same,
+        "cells": cells,
+        "tests": [asdict(test) for test in compared.tests],
+        "differing": [dict(zip(("what", "first", "second"), row, strict=True)) for row in differing(compared.first, compared.second)],
+        "notes": list(notes(compared)),
+    }

@@ -1,0 +1,8 @@
+"""Two runs side by side: which is better, where, by how much, by more than noise, and what each cost."""
+
+from __future__ import annotations
+
+from dpicl.report.compare.pairs import Comparison, compare
+from dpicl.report.compare.sides import side_of
+
+__all__ = ["Comparison", "compare", "side_of"]

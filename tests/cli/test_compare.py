@@ -1,0 +1,87 @@
+"""`dpicl compare` on real runs: exit codes, a table, JSON and a page; nothing but the runs' folders is read."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_json import keys, listed
+from tests.flows.report_folder import Page
+from tests.harness import Place, call_main, complaint, install, said, shop, shop_rows
+
+Capture = pytest.CaptureFixture[str]
+_RUN = ("--datasets", "kiosk", "--methods", "gdp_tabicl", "--shots", "2", "--executor", "pool", "--workers", "1")
+
+
+def run(place: Place, name: str, *more: str) -> None:
+    done = place.dpicl("run", "private", *_RUN, "--run-id", name, *more, timeout=300)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture
+def runs(place: Place) -> Place:
+    install(place, shop("kiosk"), shop_rows(60))
+    run(place, "hashed", "--model", "fake", "--epsilons", "1,inf", "--seeds", "0,1")
+    run(place, "random", "--model", "tiny", "--epsilons", "1,5,inf", "--seeds", "0,1")
+    return place
+
+
+def test_two_models_are_compared_answer_by_answer(runs: Place, capsys: Capture, tmp_path: Path) -> None:
+    folders = [runs.run(name) for name in ("hashed", "random")]
+    for left in [one for one in runs.home.iterdir() if one.name != "runs"]:
+        shutil.rmtree(left) if left.is_dir() else left.unlink()
+    before = [sorted((path, path.stat().st_mtime_ns) for path in folder.rglob("*")) for folder in folders]
+    out = said(capsys, "compare", "hashed", "random")
+    assert out.splitlines()[0].startswith("Random weights. What the model of random answers means nothing.")
+    assert "random" in out.splitlines()[1] and "of the cells would be marked by chance" in out
+    assert "kiosk: the same queries in both runs, compared answer by answer" in out and "1 cell of random" in out
+    assert [sorted((path, path.stat().st_mtime_ns) for path in folder.rglob("*")) for folder in folders] == before
+    assert sorted(one.name for one in runs.home.iterdir()) == ["runs"], "no ledger is made"
+
+    told = json.loads(said(capsys, "compare", "hashed", "random", "--json"))
+    assert keys(told) | keys(told["cells"]) | keys(told["differing"]) <= listed("dpicl compare RUN RUN")
+    assert told["runs"] == ["hashed", "random"] and not told["tests"]
+    assert {(one["system"], one["epsilon"], one["by_answer"]) for one in told["cells"]} == {
+        ("zero-shot", None, True),
+        ("icl", 1.0, True),
+        ("icl", None, True),
+    }
+    assert told["better"] == sum(one["marked"] == "better" for one in told["cells"])
+    assert {"what": "epsilons", "first": "1.0, inf", "second": "1.0, 5.0, inf"} in told["differing"]
+
+    page = tmp_path / "page.html"
+    assert said(capsys, "compare", "hashed", "random", "--out", str(page)) == f"page: {page}\n"
+    row, shown = Page(page.read_text("utf-8")).row("kiosk"), next(one for one in told["cells"] if not one["is_same"])
+    assert [f"{shown[side]:.3f}" for side in ("first", "second")] == row[4:6]
+    assert complaint(call_main(["compare", "hashed", "random", "--out", str(page)], capsys)) == "out=page.html: expected a new file"
+
+
+def test_the_same_release_and_model_are_the_same(runs: Place, capsys: Capture) -> None:
+    run(runs, "again", "--model", "fake", "--epsilons", "1,inf", "--seeds", "0,1")
+    assert "again and hashed are the same in 3 cells" in said(capsys, "compare", "hashed", "again")
+
+
+def test_what_cannot_be_compared_is_one_sentence(runs: Place, capsys: Capture) -> None:
+    run(runs, "other", "--model", "fake", "--epsilons", "3", "--seeds", "5")
+    assert "runs hashed and other share no cell" in complaint(call_main(["compare", "hashed", "other"], capsys))
+    assert "no such run" in complaint(call_main(["compare", "hashed", "nowhere"], capsys))
+    assert "named twice" in complaint(call_main(["compare", "hashed", "hashed"], capsys))
+    assert "ends in .html or .md" in complaint(call_main(["compare", "hashed", "random", "--out", "a.pdf"], capsys))
+
+
+def test_a_private_table_is_compared_by_what_was_released(place: Place, capsys: Capture) -> None:
+    contract = shop("till", private=True)
+    install(place, contract, shop_rows(80))
+    counted = {**shop("counted", private=True), "split": {"test_fraction": 0.3, "evaluation_epsilon": 2}}
+    del counted["queries"]
+    install(place, counted, shop_rows(200))
+    for name, model in (("one", "fake"), ("two", "tiny")):
+        run(place, name, "--model", model, "--epsilons", "1", "--seeds", "0", "--datasets", "till,counted")
+    told = json.loads(said(capsys, "compare", "one", "two", "--json"))
+    assert {(cell["dataset"], cell["by_answer"]) for cell in told["cells"]} == {("till", True), ("counted", False)}
+    assert any("counted: only means are compared, since only noisy counts" in one for one in told["notes"])
+    charged = next(one for one in told["differing"] if one["what"] == "charged")
+    assert "till: 1 release, charged now" in charged["first"] and "charged before and free now" in charged["second"]
