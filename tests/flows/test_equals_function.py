@@ -103,6 +103,7 @@ def test_clients_asked_in_every_way_equal_the_function(world: World) -> None:
     assert systems >= {f"{system}-{name}" for system in ("icl", "lr", "gnb") for name in also}
 
 
+@pytest.mark.exhaustive
 def test_texts_in_every_way_equal_the_function(world: World) -> None:
     """Labels and open answers, fresh and fixed batches, three mechanisms, two seeds written side by side."""
     install_texts(world, letters(), lines(records(40)), lines(records(4)))
@@ -125,6 +126,7 @@ def test_texts_with_the_tiny_model_equal_the_function(world: World) -> None:
     assert by_flow(run) == by_function(world, run, "tiny")
 
 
+@pytest.mark.exhaustive
 def test_ensembles_in_every_way_equal_the_function(world: World) -> None:
     """Labels and texts, every aggregation, two seeds."""
     install_texts(world, letters(), lines(records(40)), lines(records(4)))

@@ -11,6 +11,8 @@ from benchmarks.speed.fork_server import own_fork_server
 from tests.ledger.postgres import Server, running_postgres
 from tests.ledger.workload import Place
 
+TWICE = ("test_killed.py", "test_migrations.py")
+
 
 @pytest.fixture(scope="package", autouse=True)
 def forks() -> Iterator[None]:
@@ -24,6 +26,13 @@ def postgres() -> Iterator[Server]:
     """The server of these tests."""
     with running_postgres(durable=False) as server:
         yield server
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of what takes a minute on each database `make test` tries one."""
+    for item in items:
+        if item.path.name in TWICE and "postgresql" in item.name:
+            item.add_marker(pytest.mark.exhaustive)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -70,6 +70,7 @@ def test_protect_releases_once_and_charges_once(place: Place, installed: str) ->
     assert one == two and len(one.splitlines()) == 4
 
 
+@pytest.mark.exhaustive
 def test_a_pipeline_runs_it_on_a_cluster_resumes_and_reports_it(place: Place, installed: str) -> None:
     options = ("--methods", NAME, "--datasets", "shop", "--epsilons", "1", "--shots", "1,2", "--seeds", "0", "--model", "fake")
     done = place.dpicl("run", "private", *options, "--run-id", "mine", PYTHONPATH=installed, timeout=300)

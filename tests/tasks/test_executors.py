@@ -134,7 +134,9 @@ def test_a_step_whose_worker_dies_is_submitted_twice_again(tmp_path: Path, times
     assert (run / "results.csv").exists() is ends
 
 
-@pytest.mark.parametrize(("sign", "stop"), [(signal.SIGINT, os.killpg), (signal.SIGTERM, os.kill)])
+@pytest.mark.parametrize(
+    ("sign", "stop"), [pytest.param(signal.SIGINT, os.killpg, marks=pytest.mark.exhaustive), (signal.SIGTERM, os.kill)]
+)
 def test_a_stopped_run_on_a_pool_ends_in_seconds_and_is_resumed(
     tmp_path: Path, sign: signal.Signals, stop: Callable[[int, int], None]
 ) -> None:

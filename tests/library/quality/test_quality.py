@@ -19,7 +19,10 @@ def mean(marginals: tuple[Marginal, ...], which: str) -> float:
     return float(np.mean([getattr(one, which) for one in marginals]))
 
 
-@pytest.mark.parametrize(("method", "epsilon", "options"), [(MST, 0.5, None), (MST, 2.0, None), (LDP, 4.0, SUBSET)])
+@pytest.mark.parametrize(
+    ("method", "epsilon", "options"),
+    [(MST, 0.5, None), *(pytest.param(*one, marks=pytest.mark.exhaustive) for one in ((MST, 2.0, None), (LDP, 4.0, SUBSET)))],
+)
 def test_errors_of_marginals_are_as_large_as_is_said_of_them_within_15_percent(method: str, epsilon: float, options: Any) -> None:
     """On average over tables: each has one draw of noise."""
     found = [quality(split(1000, seed), method, epsilon, seed=seed, count=8, options=options) for seed in range(12)]
@@ -48,6 +51,7 @@ def test_more_epsilon_is_worth_more_rows() -> None:
     assert few < some < many
 
 
+@pytest.mark.exhaustive
 def test_intervals_of_90_percent_cover_what_is_true_and_the_promise_alone_is_too_good() -> None:
     """Twenty tables that nothing was chosen on, of weak to strong signals."""
     covered, promised, estimated = [], [], []
