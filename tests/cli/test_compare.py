@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
+from dpicl.report.compare.pairs import PairedTest
 from tests.cli.test_json import keys, listed
 from tests.flows.report_folder import Page
 from tests.harness import Place, call_main, complaint, install, said, shop, shop_rows
@@ -35,14 +37,15 @@ def test_two_models_are_compared_answer_by_answer(runs: Place, capsys: Capture, 
         shutil.rmtree(left) if left.is_dir() else left.unlink()
     before = [sorted((path, path.stat().st_mtime_ns) for path in folder.rglob("*")) for folder in folders]
     out = said(capsys, "compare", "hashed", "random")
-    assert out.splitlines()[0].startswith("Random weights. What the model of random answers means nothing.")
+    assert out.startswith("Random weights. What the model of hashed and random answers means nothing.\n")
     assert "random" in out.splitlines()[1] and "of the cells would be marked by chance" in out
     assert "kiosk: the same queries in both runs, compared answer by answer" in out and "1 cell of random" in out
     assert [sorted((path, path.stat().st_mtime_ns) for path in folder.rglob("*")) for folder in folders] == before
     assert sorted(one.name for one in runs.home.iterdir()) == ["runs"], "no ledger is made"
 
     told = json.loads(said(capsys, "compare", "hashed", "random", "--json"))
-    assert keys(told) | keys(told["cells"]) | keys(told["differing"]) <= listed("dpicl compare RUN RUN")
+    of_tests = {one.name for one in fields(PairedTest)}
+    assert keys(told) | keys(told["cells"]) | keys(told["differing"]) | of_tests == listed("dpicl compare RUN RUN")
     assert told["runs"] == ["hashed", "random"] and not told["tests"]
     assert {(one["system"], one["epsilon"], one["by_answer"]) for one in told["cells"]} == {
         ("zero-shot", None, True),
@@ -50,7 +53,7 @@ def test_two_models_are_compared_answer_by_answer(runs: Place, capsys: Capture, 
         ("icl", None, True),
     }
     assert told["better"] == sum(one["marked"] == "better" for one in told["cells"])
-    assert {"what": "epsilons", "first": "1.0, inf", "second": "1.0, 5.0, inf"} in told["differing"]
+    assert {"what": "epsilons", "first": "1, ∞", "second": "1, 5, ∞"} in told["differing"]
 
     page = tmp_path / "page.html"
     assert said(capsys, "compare", "hashed", "random", "--out", str(page)) == f"page: {page}\n"

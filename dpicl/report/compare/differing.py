@@ -63,7 +63,7 @@ def _facts(side: Side) -> Iterator[tuple[str, str]]:
         yield "generator", manifest.writer
     yield "pipeline", plan.pipeline_name
     pipeline = {name: value for name, value in plan.pipeline.model_dump(mode="json", context=TODAY).items() if name not in _ELSEWHERE}
-    yield from _flat(pipeline)
+    yield from _flat({**pipeline, "epsilons": [words.epsilon(one) for one in plan.pipeline.epsilons]})  # JSON has no infinity
     yield from ((f"period of {name}", plan.period_of(name)) for name in plan.pipeline.datasets)
     yield from ((f"contract {name}", used.digest[:_SHOWN]) for name, used in manifest.contracts.items())
     yield from ((f"queries of {name}", digest[:_SHOWN]) for name, digest in side.queries.items())
