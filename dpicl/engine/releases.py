@@ -90,6 +90,15 @@ def address_of(settings: Settings) -> str | URL:
     return settings.ledger or URL.create("sqlite", database=str(settings.home / LEDGER))
 
 
+def ledger_file(settings: Settings) -> Path | None:
+    """The ledger's file; None where it is kept on a server, or DPICL_LEDGER is no address."""
+    try:
+        url = make_url(address_of(settings))
+    except ArgumentError:
+        return None
+    return Path(url.database) if url.get_backend_name() == "sqlite" and url.database else None
+
+
 def check_ledger(contract: Declared, settings: Settings) -> None:
     """Refuse, with a LedgerRefusedError, to charge rows elsewhere than in the ledger that their contract names."""
     if contract.ledger is None:
