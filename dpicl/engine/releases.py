@@ -18,17 +18,18 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, make_url
+from sqlalchemy import URL, Connection, make_url
 from sqlalchemy.exc import ArgumentError
 
 from dpicl.accounting.ledger import Account, Ledger, Release, Reservation, content_version, load_key, release_id
 from dpicl.accounting.ledger.budget import as_paid
+from dpicl.accounting.ledger.looking import looking
 from dpicl.contract.declared import Declared
 from dpicl.contract.periods import ONCE
 from dpicl.engine.accounts import account_of, addresses_of, open_account
@@ -97,6 +98,11 @@ def ledger_file(settings: Settings) -> Path | None:
     except ArgumentError:
         return None
     return Path(url.database) if url.get_backend_name() == "sqlite" and url.database else None
+
+
+def looked_at(settings: Settings) -> AbstractContextManager[Connection]:
+    """A look at the ledger as it is; see `looking`."""
+    return looking(ledger_file(settings) or settings.ledger or "")
 
 
 def check_ledger(contract: Declared, settings: Settings) -> None:

@@ -28,12 +28,10 @@ from dpicl.errors import PrivacyError
 
 @dataclass(frozen=True)
 class LedgerCopy:
-    """A ledger at one moment: the end of its chain; account, name and hash of every published release; and the content of its file, None of
-    a database on a server.
-    """
+    """A ledger at one moment: the end of its chain, every published release, and the content of its file, None of a database on a server."""
 
     end: Head
-    published: list[tuple[str, str, str]]
+    published: list[rows.Published]
     content: bytes | None = field(repr=False)
 
 
@@ -177,11 +175,9 @@ class Readings:
     def copy(self) -> LedgerCopy:
         """All of it as one transaction sees it; blocks no writer."""
         with self._database.snapshot() as connection:
-            end = chain.read_head(connection)
-            won = select(entries.c.account, entries.c.release_id, entries.c.artefact_sha256).where(entries.c.artefact_sha256.is_not(None))
-            published = [(row.account, row.release_id, row.artefact_sha256) for row in connection.execute(won.order_by(entries.c.number))]
-            is_file = connection.dialect.name == "sqlite"
-            return LedgerCopy(end, published, connection.connection.driver_connection.serialize() if is_file else None)
+            end, releases = chain.read_head(connection), rows.published(connection)
+            driver: Any = connection.connection.driver_connection
+            return LedgerCopy(end, releases, driver.serialize() if connection.dialect.name == "sqlite" else None)
 
     @property
     def end(self) -> Head:

@@ -144,6 +144,8 @@ def _close(settings: Settings, manifest: Manifest, source: Path, key: bytes) -> 
     try:
         Ledger.restore(url, contents[KEY.as_posix()], _backup(manifest), seen)
     except LedgerRefusedError as error:
+        if file is not None:
+            _closed(file).unlink()
         raise LedgerRefusedError(
             f"{source.name}: {error}; a backup cannot undo what was charged since it was taken: expected a newer one, or `dpicl ledger adopt`, "
             "which rebuilds the ledger from the receipts in released/"
