@@ -67,7 +67,9 @@ def clean(
         return
     if prefect is not None:
         count, freed = prefect
-        say(f"{'would remove' if dry_run else 'removed'} {count:,} flow runs of Prefect{f', {freed:,} bytes of its database' if freed else ''}")
+        say(
+            f"{'would remove' if dry_run else 'removed'} {count:,} flow runs of Prefect{f', {freed:,} bytes of its database' if freed else ''}"
+        )
     runs = sum(one.is_run for one in removed)
     done = "would be removed" if dry_run else "removed"
     note(f"{runs} runs and {len(removed) - runs} leftovers {done}, {total:,} bytes without private files; ledger, keys and releases stay")
@@ -109,7 +111,9 @@ def backup(
 
 
 @state_app.command("restore")
-def restore(file: Annotated[Path, typer.Argument(help="A file that `dpicl state backup` wrote.")], key: _Key, as_json: AsJson = False) -> None:
+def restore(
+    file: Annotated[Path, typer.Argument(help="A file that `dpicl state backup` wrote.")], key: _Key, as_json: AsJson = False
+) -> None:
     """Restore a backup into a state folder without a ledger. Nothing is charged then until `dpicl budget NAME --cap` states caps again."""
     from dpicl.engine.state.restore import restore as restore_home
 
@@ -120,9 +124,19 @@ def restore(file: Annotated[Path, typer.Argument(help="A file that `dpicl state 
         spent: list[dict[str, Any]] = [
             {"account": account.name, "epsilon_spent": epsilon, "epsilon_cap": account.epsilon_cap} for account, epsilon in done.accounts
         ]
-        say_json({"home": str(settings.home), "taken_utc": about.taken_utc, "backup_record": about.record, "record": done.record, "accounts": spent})
+        say_json(
+            {
+                "home": str(settings.home),
+                "taken_utc": about.taken_utc,
+                "backup_record": about.record,
+                "record": done.record,
+                "accounts": spent,
+            }
+        )
         return
-    say(f"{settings.home}: restored from the backup of {about.taken_utc}, record {about.record}; record {done.record} of the ledger says so")
+    say(
+        f"{settings.home}: restored from the backup of {about.taken_utc}, record {about.record}; record {done.record} of the ledger says so"
+    )
     table = new_table("account", "spent by then", "cap now")
     for account, epsilon in done.accounts:
         table.add_row(account.name, number(epsilon), number(account.epsilon_cap))

@@ -12,7 +12,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from sqlalchemy import Connection, delete, select, update
 
@@ -21,7 +21,8 @@ from dpicl.accounting.ledger.anchor import Head
 from dpicl.accounting.ledger.models import accounts, drawings, entries, records
 from dpicl.accounting.ledger.rows import account_value, now, read_state, spent_of
 
-RESTORED, AFTER_RESTORE = "restored", "after_restore"
+RESTORED: Literal["restored"] = "restored"
+AFTER_RESTORE = "after_restore"
 """A kind of record; and what the first record of a rebuilt ledger says where the lost one had such a record."""
 
 

@@ -105,7 +105,10 @@ def _contents(settings: Settings, manifest: Manifest, copy: LedgerCopy, missing:
             yield f"{RELEASED}/{account}/{release_id}", found
         for suffix in (SUFFIX, CERTIFICATE):
             with suppress(FileNotFoundError):
-                yield f"{RELEASED}/{account}/{release_id}{suffix}", (released_folder(settings) / account / (release_id + suffix)).read_bytes()
+                yield (
+                    f"{RELEASED}/{account}/{release_id}{suffix}",
+                    (released_folder(settings) / account / (release_id + suffix)).read_bytes(),
+                )
 
 
 def _artefact(final: Path, sha256: str) -> bytes | None:

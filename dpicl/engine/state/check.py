@@ -112,7 +112,9 @@ def _ledger(settings: Settings) -> Iterator[Finding]:
             yield _refused(file, LedgerRefusedError(lost(str(file))))
         return
     if not key.exists():
-        yield Finding(str(key), "the secret key of the ledger is gone", "restore it: `dpicl state restore`; nothing can be charged without it")
+        yield Finding(
+            str(key), "the secret key of the ledger is gone", "restore it: `dpicl state restore`; nothing can be charged without it"
+        )
     elif key.stat().st_size != KEY_BYTES:
         yield Finding(str(key), "is no secret key", "restore it: `dpicl state restore`; nothing can be charged without it")
     else:
@@ -198,7 +200,8 @@ def _room(settings: Settings) -> Iterator[Finding]:
         there = next(folder for folder in (place, *place.parents) if folder.exists())
         free = shutil.disk_usage(there).free
         if free < LEAST_FREE_BYTES:
-            yield Finding(str(place), f"{free // 10**6} MB are free", f"free some space: {LEAST_FREE_BYTES // 10**6} MB at least are expected")
+            yield Finding(
+                str(place), f"{free // 10**6} MB are free", f"free some space: {LEAST_FREE_BYTES // 10**6} MB at least are expected"
+            )
         else:
             yield Finding(str(place), f"{free / 10**9:.1f} GB are free", "", is_fault=False)
-

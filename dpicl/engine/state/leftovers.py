@@ -131,7 +131,9 @@ def expired(settings: Settings, before: float) -> Iterator[Leftover]:
 
 def last_change(path: Path) -> float:
     """When a file, or anything in a folder but its locks, was last changed, in seconds since 1970; 0 where it is gone."""
-    inside = (Path(parent, name) for parent, folders, files in os.walk(path) for name in (*folders, *files) if name not in (LOCK, _OWN_LOCK))
+    inside = (
+        Path(parent, name) for parent, folders, files in os.walk(path) for name in (*folders, *files) if name not in (LOCK, _OWN_LOCK)
+    )
     newest = 0.0
     for one in inside:
         with suppress(OSError):  # gone meanwhile

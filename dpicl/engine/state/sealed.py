@@ -142,6 +142,8 @@ def read_archive(file: Path, key: bytes) -> Iterator[tuple[str, bytes]]:
             while opened.read(_CHUNK_BYTES):
                 pass
     except (InvalidTag, ValueError, tarfile.TarError, EOFError):
-        raise ParameterError("backup", file.name, "a whole file sealed with this key: a byte was changed or is missing, or the key is another") from None
+        raise ParameterError(
+            "backup", file.name, "a whole file sealed with this key: a byte was changed or is missing, or the key is another"
+        ) from None
     except IsADirectoryError:
         raise ParameterError("backup", file.name, "a file that `dpicl state backup` wrote") from None
