@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
+from contextvars import copy_context
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import UUID
@@ -54,18 +55,19 @@ def clean_prefect(settings: Settings, keep_days: int, *, dry_run: bool = False) 
     before = datetime.now(UTC) - timedelta(days=keep_days)
     if os.environ.get("PREFECT_API_URL"):
         check_named()
-        count = len(_delete(before, dry_run=dry_run))
+        count = len(delete_flow_runs(before, dry_run=dry_run))
     else:
         with embedded_server() as server:
             server.wait()
-            deleted = _delete(before, dry_run=dry_run)
+            deleted = delete_flow_runs(before, dry_run=dry_run)
             count = len(deleted)
             if not dry_run:
                 _wait_for_logs(deleted)
     return count, 0 if dry_run else _shrink(settings.home / "prefect" / "prefect.db")
 
 
-def _delete(before: datetime, *, dry_run: bool) -> list[UUID]:
+def delete_flow_runs(before: datetime, *, dry_run: bool) -> list[UUID]:
+    """Delete ours that ended before a time; with `dry_run` only find them."""
     deleted: list[UUID] = []
     others = 0
     ended = FlowRunFilter.model_validate({"end_time": {"before_": before, "is_null_": False}})
@@ -110,7 +112,7 @@ def _shrink(database: Path) -> int:
     if not database.exists():
         return 0
     before = database.stat().st_size
-    with suppress(sqlite3.OperationalError), closing(sqlite3.connect(database, timeout=_WAIT_SECONDS, isolation_level=None)) as connection:
+    with suppress(sqlite3.Error), closing(sqlite3.connect(database, timeout=_WAIT_SECONDS, isolation_level=None)) as connection:
         free, pages = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("freelist_count", "page_count"))
         if free > _FREE_SHARE * pages:
             connection.execute("VACUUM").close()
@@ -130,7 +132,7 @@ def cleaned_daily(settings: Settings, *, every: float = _DAY_SECONDS) -> Iterato
             if stop.wait(every):
                 return
 
-    thread = threading.Thread(target=look, daemon=True)
+    thread = threading.Thread(target=copy_context().run, args=(look,), daemon=True)
     thread.start()
     try:
         yield

@@ -68,7 +68,7 @@ def _refused(path: Path | str, error: DpiclError) -> Finding:
 
 
 def _modes(settings: Settings) -> Iterator[Finding]:
-    """State is for its owner only: 0700 and 0600; in a folder of the home one path stands for all."""
+    """Home and runs are for their owner only, and so is every file of state; in a folder of the home one path stands for all."""
     if os.name == "nt":
         return
     home = settings.home
@@ -78,7 +78,7 @@ def _modes(settings: Settings) -> Iterator[Finding]:
         yield from _open_to_others([folder], f"chmod 700 {shlex.quote(str(folder))}")
     yield from _open_to_others(sorted(path for path in home.glob("*") if path.is_file()), f"chmod 600 {shlex.quote(str(home))}/FILE")
     for place in (home / name for name in _PLACES):
-        yield from _open_to_others([place, *sorted(_files(place))], f"chmod -R go-rwx {shlex.quote(str(place))}")
+        yield from _open_to_others(sorted(_files(place)), f"chmod -R go-rwx {shlex.quote(str(place))}")
 
 
 def _files(folder: Path) -> Iterator[Path]:
