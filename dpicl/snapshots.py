@@ -111,15 +111,19 @@ class SnapshotPlace:
     def _remove_if_over(self, path: Path, now: float) -> bool:
         """Looked at and removed under a lock: else one process might remove what another has just put in its place."""
         with locked(self.folder / _LOCK):
-            try:
-                with path.open("rb") as file:
-                    head = file.read(_HEAD.size)
-            except FileNotFoundError:
-                return False
-            if _end(head) > now:
-                return False
-            path.unlink()
-            return True
+            over = is_over(path, now)
+            if over:
+                path.unlink()
+            return over
+
+
+def is_over(path: Path, now: float) -> bool:
+    """Whether a snapshot's lifetime is over at `now`; of a file that is gone, or is none, false."""
+    try:
+        with path.open("rb") as file:
+            return _end(file.read(_HEAD.size)) <= now
+    except FileNotFoundError:
+        return False
 
 
 def _end(head: bytes) -> float:

@@ -25,6 +25,7 @@ from flows.automations import ensure_automations
 from flows.environment import DEFAULTS
 from flows.naming import description, tags_of
 from flows.recovery import orphans_looked_after
+from flows.retention import cleaned_daily
 from flows.runtime import check_named
 from flows.sweep import ACCOUNT_LIMIT, sweep
 
@@ -94,7 +95,7 @@ def serve_pipelines(settings: Settings, console: Console, notify: str | None = N
     own = {name: one for name, one in pipelines.items() if not _own_pool(one)}
     if not own:
         raise RunError("every pipeline names a work pool; expected `dpicl deploy` and workers of these pools, or one without")
-    with orphans_looked_after(list(own), settings):  # those of a pool are its workers'
+    with orphans_looked_after(list(own), settings), cleaned_daily(settings):  # orphans of a pool are its workers'
         served: list[Any] = [
             sweep.to_deployment(
                 **_deployment(name, one),

@@ -44,11 +44,11 @@ def prepare_environment(*, console_level: str = "WARNING") -> None:
     Raises:
         RunError: the state folder cannot be made, or not for its owner alone.
         LedgerRefusedError: an earlier state folder holds a ledger.
-        ParameterError: DPICL_LOG_FORMAT is no format of logs.
+        ParameterError: DPICL_LOG_FORMAT is no format of logs, or DPICL_KEEP no number of days.
     """
     settings = Settings.from_environment()
     home = settings.home
-    _ = settings.log_format  # refuse a wrong word before anything is started
+    _ = settings.log_format, settings.keep_days  # refuse a wrong word before anything is started
     for name, value in DEFAULTS.items():
         os.environ.setdefault(name, value)
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", console_level)

@@ -18,6 +18,7 @@ from dpicl.cli.data import contract_app, data_app, ledger_app, verify
 from dpicl.cli.options import MANY, SAME, AsJson, ContractName
 from dpicl.cli.releases import ask, protect, synth
 from dpicl.cli.run import list_pipelines, run
+from dpicl.cli.state import state_app
 from dpicl.cli.stopping import INTERRUPTION, leave_to_python, stoppable
 from dpicl.cli.terminal import QUIET, check_state, say
 from dpicl.engine.settings import Settings
@@ -49,6 +50,7 @@ app = typer.Typer(
 app.add_typer(contract_app, name="contract")
 app.add_typer(data_app, name="data")
 app.add_typer(ledger_app, name="ledger")
+app.add_typer(state_app, name="state")
 
 
 def _print_version(asked: bool) -> None:

@@ -18,17 +18,18 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, make_url
+from sqlalchemy import URL, Connection, make_url
 from sqlalchemy.exc import ArgumentError
 
 from dpicl.accounting.ledger import Account, Ledger, Release, Reservation, content_version, load_key, release_id
 from dpicl.accounting.ledger.budget import as_paid
+from dpicl.accounting.ledger.looking import looking
 from dpicl.contract.declared import Declared
 from dpicl.contract.periods import ONCE
 from dpicl.engine.accounts import account_of, addresses_of, open_account
@@ -88,6 +89,20 @@ def check_shared(contracts: Iterable[Declared], settings: Settings) -> None:
 def address_of(settings: Settings) -> str | URL:
     """Of the ledger's database; its file's path may hold any letters."""
     return settings.ledger or URL.create("sqlite", database=str(settings.home / LEDGER))
+
+
+def ledger_file(settings: Settings) -> Path | None:
+    """The ledger's file; None where it is kept on a server, or DPICL_LEDGER is no address."""
+    try:
+        url = make_url(address_of(settings))
+    except ArgumentError:
+        return None
+    return Path(url.database) if url.get_backend_name() == "sqlite" and url.database else None
+
+
+def looked_at(settings: Settings) -> AbstractContextManager[Connection]:
+    """A look at the ledger as it is; see `looking`."""
+    return looking(ledger_file(settings) or settings.ledger or "")
 
 
 def check_ledger(contract: Declared, settings: Settings) -> None:

@@ -8,6 +8,7 @@ DPICL_PIPELINES   pipelines.yaml                                    default ./pi
 DPICL_LEDGER      the ledger's database, `postgresql://…` for several hosts default `ledger.db` in DPICL_HOME
 DPICL_POWER_WATTS power that running time is turned into energy with  default 100
 DPICL_LOG_FORMAT  `json`: a run's log as JSON lines on standard error default text
+DPICL_KEEP        how long `dpicl serve` and `dpicl state clean` keep runs, in days, or `never` to remove none default 90d
 DPICL_QUERY_SECONDS how long a contract's query may take, rows read   default 3600
 """
 
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -35,6 +37,7 @@ CONTRACTS, TEXTS, PIPELINES, PRIVATE = "data_contracts", "texts", "pipelines.yam
 """Folder of the contracts of texts, below that of all contracts."""
 Kind = TypeVar("Kind", "Contract", "TextContract")
 LOG_FORMATS = ("text", "json")
+KEEP = "90d"
 _REPOSITORY = Path(dpicl.__file__).parent.parent
 _PACKAGED = Path(dpicl.__file__).parent / "resources"
 
@@ -47,6 +50,15 @@ def _shipped(name: str) -> Path:
 def _own(variable: str, name: str) -> Path:
     """The user's file or folder: the one that is named, or in the working directory; it may not be there."""
     return Path(os.environ.get(variable) or name).resolve()
+
+
+def read_days(name: str, text: str) -> int | None:
+    """A number of days as it is written, such as 90d; None for `never`. Raises ParameterError: the value of `name` is neither."""
+    if text == "never":
+        return None
+    if not re.fullmatch("[1-9][0-9]{0,4}d", text):
+        raise ParameterError(name, repr(text[:40]), "a number of days, 1d at least, such as 90d; or never")
+    return int(text[:-1])
 
 
 @dataclass(frozen=True)
@@ -75,6 +87,7 @@ class Settings:
     """The address of the ledger's database; None for a file in `home`."""
     power: str = "100"
     logs: str = LOG_FORMATS[0]
+    keep: str = KEEP
     given: Given | None = None
     """Rows of this process, in place of a file of a contract."""
     named_contracts: bool = False
@@ -102,6 +115,7 @@ class Settings:
             os.environ.get("DPICL_LEDGER") or None,
             os.environ.get("DPICL_POWER_WATTS") or "100",
             os.environ.get("DPICL_LOG_FORMAT") or LOG_FORMATS[0],
+            os.environ.get("DPICL_KEEP") or KEEP,
             named_contracts=bool(os.environ.get("DPICL_CONTRACTS")),
         )
 
@@ -131,6 +145,11 @@ class Settings:
         if self.logs not in LOG_FORMATS:
             raise ParameterError("DPICL_LOG_FORMAT", repr(self.logs[:40]), " or ".join(LOG_FORMATS))
         return self.logs
+
+    @property
+    def keep_days(self) -> int | None:
+        """How long runs are kept; None where none is removed. Raises ParameterError: DPICL_KEEP is no number of days."""
+        return read_days("DPICL_KEEP", self.keep)
 
     @property
     def cache(self) -> Path:

@@ -22,8 +22,10 @@ from dpicl.errors import LedgerRefusedError, ParameterError, RunError
 BEFORE = Path(".dpicl")
 """The state home of before, below the working directory; runs are still stored there."""
 LEDGER, KEY = "ledger.db", Path("keys") / "ledger.key"
-MOVING, MOVED = "moving", "moved"
-"""Files with a path: in a home that a move has not finished, where it comes from; in one that was moved, where it went."""
+MOVING, MOVED, RESTORING = "moving", "moved", "restoring"
+"""Files with a path: in a home that a move has not finished, where it comes from; in one that was moved, where it went. The last has the time
+of a backup, while it is being restored.
+"""
 
 
 def default_home() -> Path:
@@ -86,6 +88,9 @@ def check_one_home(home: Path) -> None:
     if (home / MOVING).exists():
         origin = (home / MOVING).read_text("utf-8")
         raise LedgerRefusedError(f"{home}: a ledger is being moved here; expected `{_move(origin)}` to finish it")
+    if (home / RESTORING).exists():
+        taken = (home / RESTORING).read_text("utf-8").partition(" ")[0]
+        raise LedgerRefusedError(f"{home}: a backup of {taken} is being restored here; expected `dpicl state restore` with it, to finish")
     if (home / MOVED).exists():
         raise LedgerRefusedError(
             f"{home}: its ledger was moved to {(home / MOVED).read_text('utf-8')}; expected DPICL_HOME to name that folder"

@@ -63,6 +63,16 @@ def locked(path: Path, *, shared: bool = False) -> Iterator[None]:
         os.close(handle)
 
 
+@contextmanager
+def locked_if_free(path: Path) -> Iterator[bool]:
+    """Hold the lock of a file, which is made where it is not there, unless another does; whether it is held."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        yield _hold_if_free(handle)
+    finally:
+        os.close(handle)
+
+
 def is_free(path: Path) -> bool:
     """Whether no process holds the lock of a file; none does where there is no file."""
     try:

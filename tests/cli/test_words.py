@@ -42,7 +42,7 @@ def test_a_contract_is_called_so_wherever_one_is_named() -> None:
 
 
 def test_first_sentences_are_whole_in_the_list_of_commands(capsys: Capture) -> None:
-    for group in ((), ("contract",), ("data",), ("ledger",)):
+    for group in ((), ("contract",), ("data",), ("ledger",), ("state",)):
         assert "..." not in said(capsys, *group, "--help").partition("Commands:")[2], group
 
 

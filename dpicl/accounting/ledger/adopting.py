@@ -22,6 +22,7 @@ from dpicl.accounting.guarantee import Neighbours
 from dpicl.accounting.ledger import chain, seals
 from dpicl.accounting.ledger.anchor import Head
 from dpicl.accounting.ledger.models import drawings, entries, head
+from dpicl.accounting.ledger.restoring import AFTER_RESTORE, is_restored
 from dpicl.accounting.ledger.rows import LedgerState, account_row, now, write_state
 from dpicl.accounting.ledger.values import Account
 from dpicl.errors import LedgerRefusedError
@@ -51,7 +52,7 @@ class Remains:
         standing: Every release of which anything is left.
         addresses: Where the rows of accounts are, as far as contracts say so: for those that no receipt speaks of.
         caps: By account, the record of its last cap that was decided by a command.
-        adopted: The first record of the lost ledger, if it was itself made anew.
+        adopted: The first record of the lost ledger, if it was itself made anew; or the one that says it was restored from a backup.
         seen: Number of the newest record that a receipt was written for; where it is not among them, nothing is proved.
     """
 
@@ -64,12 +65,15 @@ class Remains:
 
 @dataclass(frozen=True)
 class Rebuilt:
-    """A ledger to be: its state, its entries, the number that its first record has at least, and accounts that are exhausted."""
+    """A ledger to be: its state, its entries, the number that its first record has at least, accounts that are exhausted, and whether the lost
+    one came from a backup.
+    """
 
     state: LedgerState
     entries: list[dict[str, Any]]
     last: int
     exhausted: list[str]
+    after_restore: bool
 
 
 def rebuilt(key: bytes, remains: Remains) -> Rebuilt:
@@ -108,13 +112,16 @@ def rebuilt(key: bytes, remains: Remains) -> Rebuilt:
         if content["spent"]:
             state["totals"].append({"account": name, "spent": content["spent"]})
     _exhaust(state, unproved, remains.addresses, {row["account"]: row for row in rows.values()})
-    return Rebuilt(state, [row for name, row in rows.items() if name not in replaced], last, sorted(unproved))
+    made = [row for name, row in rows.items() if name not in replaced]
+    return Rebuilt(state, made, last, sorted(unproved), is_restored(remains.adopted.get("kind"), chain.true_content(key, remains.adopted)))
 
 
 def _take_adopted(key: bytes, record: Mapping[str, Any], newest: _Newest) -> int:
-    """What the first record of an earlier rebuilt ledger says; gives its number, 0 where there was none or it is no true record."""
+    """What the first record of an earlier rebuilt ledger says, or that of one restored from a backup; gives its number, 0 where there was none
+    or it is no true record.
+    """
     content = chain.true_content(key, record)
-    if content is None or record["kind"] != "adopted":
+    if content is None or record["kind"] not in ("adopted", "restored"):
         return 0
     spent = {row["account"]: row["spent"] for row in content["totals"]}
     for row in content["accounts"]:
@@ -149,7 +156,8 @@ def write(connection: Connection, key: bytes, made: Rebuilt, first: int) -> Head
         connection.execute(insert(drawings), [{"release_id": row["release_id"]} for row in made.entries])
     seals.seal_all(connection)
     connection.execute(update(head).values(sequence=first - 1, hash=""))
-    return chain.append(connection, key, Head(first - 1), "adopted", {**made.state, "entries": made.entries, "adopted_utc": now()})
+    note = {AFTER_RESTORE: True} if made.after_restore else {}
+    return chain.append(connection, key, Head(first - 1), "adopted", {**made.state, "entries": made.entries, **note, "adopted_utc": now()})
 
 
 def _proved(key: bytes, one: Standing) -> tuple[int, dict[str, Any], dict[str, Any]] | None:

@@ -24,7 +24,7 @@ from dpicl.accounting.ledger.models import accounts, assets, drawings, entries, 
 from dpicl.accounting.ledger.rows import digest_of, read_state
 from dpicl.errors import LedgerRefusedError
 
-RecordKind = Literal["opened", "cap", "bound", "settled", "adopted", "reserved", "drawing", "taken_up", "published"]
+RecordKind = Literal["opened", "cap", "bound", "settled", "adopted", "restored", "reserved", "drawing", "taken_up", "published"]
 _TABLES = {"account": accounts, "entry": entries, "asset": assets, "total": totals, "begun release": drawings}
 _ENTRY = frozenset(entries.c.keys())
 _TERMS = ("unit", "neighbours", "epsilon_cap", "delta_cap")
@@ -186,11 +186,14 @@ class ReplayedRows:
         """Do to the rows what a record says was done."""
         self.is_sealed = self.is_sealed or "state" in content
         rows = self.rows
-        if kind in ("settled", "adopted"):
+        if kind in ("settled", "adopted", "restored"):
             for what, name, key in (("account", "accounts", "name"), ("asset", "assets", "address"), ("total", "totals", "account")):
                 rows[what] = {row[key]: row for row in content[name]}
             rows["entry"] |= {row["release_id"]: row for row in content.get("entries", [])}
             rows["begun release"] |= {row["release_id"]: {"release_id": row["release_id"]} for row in content.get("entries", [])}
+            for release_id in content.get("dropped", []):
+                rows["entry"].pop(release_id)
+                rows["begun release"].pop(release_id, None)
         elif kind == "opened":
             rows["account"][content["name"]] = {name: value for name, value in content.items() if name != "state"}
         elif kind == "cap":

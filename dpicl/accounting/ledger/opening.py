@@ -20,6 +20,7 @@ from dpicl.accounting.ledger import chain, rows
 from dpicl.accounting.ledger.budget import CLIENT
 from dpicl.accounting.ledger.chain import Change, verify
 from dpicl.accounting.ledger.models import accounts, assets, entries, records, totals
+from dpicl.accounting.ledger.restoring import RESTORED, was_restored
 from dpicl.accounting.ledger.rows import members_of, payer_of, payers_at, spent_of, write_spent
 from dpicl.accounting.ledger.values import Account
 from dpicl.errors import LedgerRefusedError, PrivacyError
@@ -107,7 +108,11 @@ def first_charged(change: Change, stored: Account, declared: Account) -> Account
 
 
 def opened(change: Change, declared: Account) -> Account:
-    """A new account; the chain is locked."""
+    """A new account; the chain is locked. In a ledger that came from a backup it may be one that was charged since: nothing is, until a
+    command says how much.
+    """
+    if not declared.benchmark and was_restored(change.connection):
+        declared = replace(declared, epsilon_cap=0.0)
     row = rows.account_row(declared)
     change.connection.execute(insert(accounts).values(row))
     change.append("opened", row)
@@ -136,7 +141,7 @@ def addresses_of(connection: Connection, name: str) -> list[str]:
 
 def _stated(connection: Connection, name: str) -> Iterator[tuple[int, str, dict[str, Any]]]:
     """Every statement on an account's caps: number and kind of its record, and the caps."""
-    statements = select(records).where(records.c.kind.in_(("opened", "cap", "settled", "adopted"))).order_by(records.c.sequence)
+    statements = select(records).where(records.c.kind.in_(("opened", "cap", "settled", "adopted", RESTORED))).order_by(records.c.sequence)
     for row in connection.execute(statements):
         content = json.loads(row.content)
         for stated in content.get("accounts", [content]):
@@ -151,7 +156,7 @@ def is_known(connection: Connection, key: bytes, name: str, caps: Caps) -> bool:
     opened = False
     for sequence, kind, stated in _stated(connection, name):
         opened = opened or kind != "cap"
-        by_contract = kind != "cap" or stated.get("unused") or stated.get("by") == CONTRACT
+        by_contract = kind not in ("cap", RESTORED) or stated.get("unused") or stated.get("by") == CONTRACT
         if by_contract and (stated["epsilon_cap"], stated["delta_cap"]) == caps:
             chain.check_record(connection, key, sequence)
             return True

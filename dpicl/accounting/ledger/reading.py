@@ -9,6 +9,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import Connection, Row, select
@@ -23,6 +24,15 @@ from dpicl.accounting.ledger.database import Database
 from dpicl.accounting.ledger.models import accounts, assets, entries, records
 from dpicl.accounting.ledger.values import Account, Entry, OdometerReading, Quote
 from dpicl.errors import PrivacyError
+
+
+@dataclass(frozen=True)
+class LedgerCopy:
+    """A ledger at one moment: the end of its chain, every published release, and the content of its file, None of a database on a server."""
+
+    end: Head
+    published: list[rows.Published]
+    content: bytes | None = field(repr=False)
 
 
 class Readings:
@@ -156,10 +166,18 @@ class Readings:
             return next((_as_receipt(connection, row) for row in changes if json.loads(row.content)["account"] == account), None)
 
     def adopted_record(self) -> dict[str, Any]:
-        """The first record of a ledger that was made anew, as `records_of` has them; empty of another one."""
+        """The record that made a ledger anew, or the last that restored one, as `records_of` has them; empty of another one."""
         with self._database.reading() as connection:
-            row = connection.execute(select(records).where(records.c.kind == "adopted")).one_or_none()
+            anew = select(records).where(records.c.kind.in_(("adopted", "restored"))).order_by(records.c.sequence.desc())
+            row = connection.execute(anew.limit(1)).one_or_none()
             return {} if row is None else _as_receipt(connection, row)
+
+    def copy(self) -> LedgerCopy:
+        """All of it as one transaction sees it; blocks no writer."""
+        with self._database.snapshot() as connection:
+            end, releases = chain.read_head(connection), rows.published(connection)
+            driver: Any = connection.connection.driver_connection
+            return LedgerCopy(end, releases, driver.serialize() if connection.dialect.name == "sqlite" else None)
 
     @property
     def end(self) -> Head:

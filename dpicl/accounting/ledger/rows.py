@@ -24,6 +24,8 @@ from dpicl.accounting.ledger.values import Account, Entry, Release, Reservation
 from dpicl.errors import LedgerError, PrivacyError
 
 LedgerState = dict[str, list[dict[str, Any]]]
+Published = tuple[str, str, str]
+"""Account, name and hash of the artefact of a release."""
 _TABLES: Mapping[str, Table] = {"accounts": accounts, "assets": assets, "totals": totals}
 JOINED = "account:"
 """Before the name of an older account that was merged into another one: an address like any other."""
@@ -111,6 +113,12 @@ def find_idle(connection: Connection, release: Release, differing: Sequence[str]
 
     mine = but(release.parameters)
     return next((row.release_id for row in connection.execute(idle) if but(json.loads(row.parameters)) == mine), None)
+
+
+def published(connection: Connection) -> list[Published]:
+    """Every release that is published, in the order of their charges."""
+    won = select(entries.c.account, entries.c.release_id, entries.c.artefact_sha256).where(entries.c.artefact_sha256.is_not(None))
+    return [(row.account, row.release_id, row.artefact_sha256) for row in connection.execute(won.order_by(entries.c.number))]
 
 
 def read_state(connection: Connection) -> LedgerState:

@@ -18,8 +18,8 @@ from pathlib import Path
 from sqlalchemy import URL, insert, select, update
 
 from dpicl.accounting import accountant
-from dpicl.accounting.ledger import adopting, budget, chain, opening, rows, seals
-from dpicl.accounting.ledger.anchor import Anchor
+from dpicl.accounting.ledger import adopting, budget, chain, opening, restoring, rows, seals
+from dpicl.accounting.ledger.anchor import Anchor, Head
 from dpicl.accounting.ledger.chain import Change, changing, verify
 from dpicl.accounting.ledger.database import Database, downgrade
 from dpicl.accounting.ledger.keys import canonical
@@ -73,6 +73,14 @@ class Ledger(Readings):
                 end = adopting.write(connection, key, made, max(made.last, remains.seen, anchor.read().sequence) + 1)
             anchor.advance(end)
         return made
+
+    @classmethod
+    def restore(cls, url: str | URL, key: bytes, backup: restoring.Backup, seen: Sequence[Head]) -> Head:
+        """Let the ledger at `url`, which is what a backup says, go on with budgets that are closed; once, and gives its end.
+        Raises LedgerRefusedError: it was edited, is not the backup's, or ends before a record that this host has `seen`.
+        """
+        with closing(Database(url)) as database, database.writing() as connection:
+            return restoring.write(connection, key, backup, seen)
 
     def close(self) -> None:
         """Let go of the database."""

@@ -1,0 +1,207 @@
+"""The doctor: whether an installation is in order. Each finding has a place, a rule, and what to do; nothing is changed.
+
+A finding is a fault, or a note: what works now, which versions, how much room, and what `dpicl state clean` would remove. No private value
+is read, and no count of private files or their size is told.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+import shutil
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+
+from sqlalchemy import Connection
+
+import dpicl
+from dpicl.accounting.ledger import chain
+from dpicl.accounting.ledger.anchor import Anchor
+from dpicl.accounting.ledger.database import known_schemas, schema_of
+from dpicl.accounting.ledger.keys import KEY_BYTES
+from dpicl.accounting.ledger.models import SCHEMA
+from dpicl.engine.receipts import artefacts, lost, newest
+from dpicl.engine.releases import ledger_file, looked_at
+from dpicl.engine.run_folder import LOCK
+from dpicl.engine.settings import Settings
+from dpicl.engine.state.clean import published
+from dpicl.engine.state.leftovers import DAY, orphans
+from dpicl.engine.state.restore import ANCHOR
+from dpicl.engine.state_home import KEY, check_one_home
+from dpicl.errors import DpiclError, LedgerRefusedError
+from dpicl.files.locks import is_free
+
+LEAST_FREE_BYTES = 500 * 10**6
+"""Less room than this is a fault: a run and its report take some megabytes, a table that is read in batches more."""
+_PLACES = ("keys", "released", "private", "locks")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that is so: where, which rule, and what to do about it; whether that is a fault."""
+
+    path: str
+    rule: str
+    do: str
+    is_fault: bool = True
+
+
+def findings(settings: Settings) -> Iterator[Finding]:
+    """All of them, faults or not."""
+    for look in (_modes, _one_home, _ledger, _locks, _leftovers, _versions, _room):
+        yield from look(settings)
+
+
+def _refused(path: Path | str, error: DpiclError) -> Finding:
+    """What any command would say."""
+    rule, _, do = error.message.removeprefix(f"{path}: ").partition("; ")
+    return Finding(str(path), rule, do or "see docs/how-to/upgrade.md")
+
+
+# Modes.
+
+
+def _modes(settings: Settings) -> Iterator[Finding]:
+    """Home and runs are for their owner only, and so is every file of state; in a folder of the home one path stands for all."""
+    if os.name == "nt":
+        return
+    home = settings.home
+    if not home.exists():
+        yield Finding(str(home), "no state home so far", "nothing: the first release makes it", is_fault=False)
+    for folder in (home, settings.runs):
+        yield from _open_to_others([folder], f"chmod 700 {shlex.quote(str(folder))}")
+    yield from _open_to_others(sorted(path for path in home.glob("*") if path.is_file()), f"chmod 600 {shlex.quote(str(home))}/FILE")
+    for place in (home / name for name in _PLACES):
+        yield from _open_to_others(sorted(_files(place)), f"chmod -R go-rwx {shlex.quote(str(place))}")
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    return (Path(parent, name) for parent, _, names in os.walk(folder) for name in names)
+
+
+def _open_to_others(paths: list[Path], do: str) -> Iterator[Finding]:
+    for path in paths:
+        with suppress(FileNotFoundError):
+            if (mode := stat.S_IMODE(path.lstat().st_mode)) & 0o077:
+                yield Finding(str(path), f"mode {mode:04o} lets others use it", do)
+                return
+
+
+# The ledger.
+
+
+def _one_home(settings: Settings) -> Iterator[Finding]:
+    """No move or restore is unfinished, and no earlier home holds a ledger."""
+    try:
+        check_one_home(settings.home)
+    except LedgerRefusedError as error:
+        yield _refused(settings.home, error)
+
+
+def _ledger(settings: Settings) -> Iterator[Finding]:
+    """There is one where releases stand; its schema is known, its chain whole, and neither anchor nor receipts have seen more."""
+    file, key = ledger_file(settings), settings.home / KEY
+    if file is not None and not file.exists():
+        if newest(settings).path.exists() or any(artefacts(settings)):
+            yield _refused(file, LedgerRefusedError(lost(str(file))))
+        return
+    if not key.exists():
+        yield Finding(
+            str(key), "the secret key of the ledger is gone", "restore it: `dpicl state restore`; nothing can be charged without it"
+        )
+    elif key.stat().st_size != KEY_BYTES:
+        yield Finding(str(key), "is no secret key", "restore it: `dpicl state restore`; nothing can be charged without it")
+    else:
+        place = str(file or "DPICL_LEDGER")
+        try:
+            with looked_at(settings) as connection:
+                yield from _intact(connection, key.read_bytes(), place, settings)
+        except DpiclError as error:
+            yield _refused(place, error)
+
+
+def _intact(connection: Connection, key: bytes, place: str, settings: Settings) -> Iterator[Finding]:
+    schema = schema_of(connection)
+    if schema not in known_schemas():
+        yield Finding(place, f"schema {schema} is of another version", f"install it; this is dpicl {dpicl.__version__}, schema {SCHEMA}")
+        return
+    if schema != SCHEMA:
+        yield Finding(place, f"schema {schema} is an earlier one", "nothing: the next command migrates it to " + SCHEMA, is_fault=False)
+        return
+    end = chain.read_head(connection)
+    for anchor in (Anchor(settings.home / ANCHOR), newest(settings)):
+        try:
+            chain.check_seen(connection, anchor.read(), end)
+        except LedgerRefusedError as error:
+            yield Finding(str(anchor.path), error.message.partition("; ")[0], "restore the newest ledger, or `dpicl ledger adopt`")
+    chain.verify(connection, key, end)
+    yield Finding(place, f"schema {schema}, {end.sequence} records, chain intact", "", is_fault=False)
+
+
+# What works, and what was left.
+
+
+def _locks(settings: Settings) -> Iterator[Finding]:
+    """Who works here now."""
+    home = settings.home
+    names = {home / ".move.lock": "the ledger is being moved or restored", home / ".protect.lock": "a release begins"}
+    names |= {lock: f"run {lock.parent.name} is being worked on" for lock in sorted(settings.runs.glob(f"[!.]*/{LOCK}"))}
+    names |= {lock: f"release {lock.parent.name} is being made" for lock in sorted(home.glob("private/*/*/lock"))}
+    names |= {lock: f"scheduled run {lock.name} is being worked on" for lock in sorted(home.glob("locks/*"))}
+    for lock, sentence in names.items():
+        if not is_free(lock):
+            yield Finding(str(lock), sentence, "", is_fault=False)
+
+
+def _leftovers(settings: Settings) -> Iterator[Finding]:
+    """What killed processes have left; private files that nobody needs are a fault."""
+    standing: set[str] = set()
+    with suppress(DpiclError):  # told above
+        standing = published(settings)
+    now = time.time()
+    for one in orphans(settings, now, standing, rows_elsewhere=now - (settings.keep_days or 90) * DAY):
+        yield Finding(str(one.path), one.what, "`dpicl state clean` removes it", is_fault=one.is_private)
+    drafts = (path for path in settings.home.glob("released/*/.*") if path.lstat().st_mtime < now - DAY)
+    for path in drafts:  # nothing in released/ is removed by a command
+        yield Finding(str(path), "draft of a process that was killed", f"rm {shlex.quote(str(path))}", is_fault=False)
+
+
+# Around it.
+
+
+def _versions(_settings: Settings) -> Iterator[Finding]:
+    """Of this program and Python; installed packages are what it states."""
+    ours = f"dpicl {dpicl.__version__}, ledger schema {SCHEMA}, Python {platform.python_version()}"
+    yield Finding("versions", ours, "", is_fault=False)
+    try:
+        from packaging.requirements import Requirement
+    except ModuleNotFoundError:
+        return
+    for requirement in map(Requirement, requires("dpicl") or ()):
+        if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+            try:
+                installed = version(requirement.name)
+            except PackageNotFoundError:
+                yield Finding(requirement.name, "is not installed", f"pip install '{requirement}'")
+                continue
+            if not requirement.specifier.contains(installed, prereleases=True):
+                yield Finding(requirement.name, f"version {installed} was not tried", f"pip install '{requirement}'")
+
+
+def _room(settings: Settings) -> Iterator[Finding]:
+    """On the disks of state and runs."""
+    for place in (settings.home, settings.runs):
+        there = next(folder for folder in (place, *place.parents) if folder.exists())
+        free = shutil.disk_usage(there).free
+        if free < LEAST_FREE_BYTES:
+            yield Finding(
+                str(place), f"{free // 10**6} MB are free", f"free some space: {LEAST_FREE_BYTES // 10**6} MB at least are expected"
+            )
+        else:
+            yield Finding(str(place), f"{free / 10**9:.1f} GB are free", "", is_fault=False)

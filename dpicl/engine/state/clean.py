@@ -1,0 +1,62 @@
+"""Retention: runs that are old enough, and whatever killed processes have left, are removed; budgets and releases never.
+
+Safe beside anything that works here, safe twice at once, and safe if it is killed: what it had renamed goes the next time.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from dpicl.accounting.ledger import rows
+from dpicl.accounting.ledger.database import schema_of
+from dpicl.accounting.ledger.models import SCHEMA
+from dpicl.engine.releases import ledger_file, looked_at
+from dpicl.engine.settings import Settings
+from dpicl.engine.state.leftovers import DAY, expired, orphans
+from dpicl.engine.state_home import check_one_home
+
+
+@dataclass(frozen=True)
+class Removed:
+    """What went, or would go; bytes are None of private files."""
+
+    path: Path
+    what: str
+    size: int | None
+    is_run: bool
+
+
+def clean(settings: Settings, keep_days: int | None, *, dry_run: bool = False) -> Iterator[Removed]:
+    """Remove what may go, one after another; with `dry_run` only say so.
+
+    Args:
+        keep_days: how long runs are kept after their last change; None for ever.
+
+    Raises:
+        LedgerRefusedError: a move or a restore is not finished.
+    """
+    check_one_home(settings.home)
+    now = time.time()
+    before = -math.inf if keep_days is None else now - keep_days * DAY
+    old = () if keep_days is None else expired(settings, before)
+    seen: set[Path] = set()
+    for leftover in (*orphans(settings, now, published(settings), rows_elsewhere=before), *old):
+        if leftover.path in seen:
+            continue
+        seen.add(leftover.path)
+        removed = Removed(leftover.path, leftover.what, leftover.size, leftover.is_run)
+        if dry_run or leftover.remove():
+            yield removed
+
+
+def published(settings: Settings) -> set[str]:
+    """Names of the releases that are published by the ledger; none where there is no ledger."""
+    file = ledger_file(settings)
+    if file is not None and not file.exists():
+        return set()
+    with looked_at(settings) as connection:
+        return {release_id for _, release_id, _ in rows.published(connection)} if schema_of(connection) == SCHEMA else set()

@@ -1,0 +1,153 @@
+"""What nothing needs any more, and where it lies: left by processes that were killed, or older than it is kept for.
+
+Never among it: the ledger, its anchor, keys, `released/`, models, downloads, and the journal of a release that is charged and not published.
+
+A run that is worked on holds the lock in its folder, a release made by itself the one in its private folder. Whatever is removed is renamed
+under these locks, and looked at again there.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import chain
+from pathlib import Path
+from secrets import token_hex
+
+from dpicl.engine.run_folder import LOCK, PLAN
+from dpicl.engine.settings import Settings
+from dpicl.files.locks import is_free, locked_if_free
+from dpicl.leaving import GONE
+from dpicl.snapshots import is_over
+
+HOUR, DAY = 3600.0, 86_400.0
+DRAFT_SECONDS, ROWS_SECONDS = HOUR, DAY
+"""Age of a draft, and of private rows that no process works on, after which nobody goes on with them."""
+_OWN_LOCK = "lock"
+_DRAFT = re.compile(r"\..+\.([0-9a-f]{12}|[a-z0-9_]{8}|[0-9]+)|\.dry-run-.+")
+_NO_RUNS = ("journals", "drawn-from")
+"""Folders of `private/` that hold no folders of runs."""
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """A file or folder that may go, if the locks are free and nothing in it is newer than `before`.
+
+    How large private files are is told nowhere: it depends on how many rows there are.
+    """
+
+    path: Path
+    what: str
+    is_private: bool
+    locks: tuple[Path, ...] = ()
+    before: float | None = None
+    is_run: bool = False
+
+    @property
+    def size(self) -> int | None:
+        """Bytes of its files; None of private ones."""
+        return None if self.is_private else size_of(self.path)
+
+    def remove(self) -> bool:
+        """Whether it went: not where another process works with it, changed it meanwhile, or was faster."""
+        with ExitStack() as held:
+            for lock in self.locks:
+                if lock.parent.is_dir() and not held.enter_context(locked_if_free(lock)):
+                    return False
+            if self.before is not None and last_change(self.path) > self.before:
+                return False
+            gone = self.path
+            try:
+                if not gone.is_dir() or gone.is_symlink():
+                    gone.unlink()
+                elif not gone.name.startswith(GONE):
+                    gone = gone.with_name(GONE + token_hex(6))
+                    self.path.rename(gone)  # at once, so that nobody finds a part of it
+            except FileNotFoundError:
+                return False
+        shutil.rmtree(gone, ignore_errors=True)
+        return True
+
+
+def orphans(settings: Settings, now: float, published: Collection[str], *, rows_elsewhere: float) -> Iterator[Leftover]:
+    """What processes have left that were killed.
+
+    Args:
+        now: seconds since 1970.
+        published: names of releases that stand, whose journals serve nothing.
+        rows_elsewhere: before when private rows were last changed of a run that is in no folder here, and may be in another one.
+    """
+    home, private = settings.home, settings.home / "private"
+    for path in chain(settings.runs.glob(f"{GONE}*"), private.glob(f"*/{GONE}*")):
+        yield Leftover(path, "was being removed", is_private=path.is_relative_to(private))
+    for folder, is_private in ((home, False), (settings.runs, False), (private / "journals", True)):
+        for path in folder.glob(".*"):
+            if _DRAFT.fullmatch(path.name) and last_change(path) < now - DRAFT_SECONDS:
+                yield Leftover(path, "draft of a process that was killed", is_private, before=now - DRAFT_SECONDS)
+    yield from _rows(settings, now, rows_elsewhere)
+    for path in private.glob("journals/[!.]*"):
+        if path.name in published and not (path / "slots").exists():
+            yield Leftover(path, "journal of a release that is published", is_private=True)
+    has_key = (home / "keys" / "snapshots.key").exists()
+    for path in chain(private.glob("journals/*/*/votes/*.snapshot"), private.glob("votes/*/*.snapshot")):
+        if not has_key or is_over(path, now):
+            what = "snapshot whose lifetime is over" if has_key else "snapshot without its key"
+            yield Leftover(path, what, is_private=True, locks=(path.parent / ".lock",))
+
+
+def _rows(settings: Settings, now: float, elsewhere: float) -> Iterator[Leftover]:
+    """Private rows that no process works on; a run that goes on reads them again."""
+    for folder in (settings.home / "private").glob("*/[!.]*"):
+        if folder.parent.name in _NO_RUNS or not folder.is_dir():
+            continue
+        run, own, changed = settings.runs / folder.name, folder / _OWN_LOCK, last_change(folder)
+        locks = (*((run / LOCK,) if (run / PLAN).exists() else ()), *((own,) if own.exists() else ()))
+        before = now - (DRAFT_SECONDS if own.exists() else ROWS_SECONDS) if locks else elsewhere
+        if changed < before and all(map(is_free, locks)):
+            yield Leftover(folder, "private rows that no process works on", is_private=True, locks=locks, before=before)
+
+
+def expired(settings: Settings, before: float) -> Iterator[Leftover]:
+    """Runs that nothing was written to since, whatever state they are in, with what they keep in private; and marks of scheduled runs."""
+    for folder in sorted(settings.runs.glob("[!.]*/")):
+        changed = max(map(last_change, (folder, *(places := list((settings.home / "private").glob(f"*/{folder.name}"))))))
+        locks = (folder / LOCK, *(place / _OWN_LOCK for place in places if (place / _OWN_LOCK).exists()))
+        if (folder / PLAN).is_file() and changed < before and all(map(is_free, locks)):
+            for place in places:
+                yield Leftover(place, "private rows of an old run", is_private=True, locks=locks, before=before)
+            done = "" if (folder / "manifest.json").exists() else ", not finished: it can no longer be resumed"
+            what = f"run, last changed {datetime.fromtimestamp(changed, UTC):%Y-%m-%d}{done}"
+            yield Leftover(folder, what, is_private=False, locks=locks, before=before, is_run=True)
+    for folder, what in ((settings.home / "locks", "mark of an old scheduled run"), (settings.home / "dask", "scratch folder")):
+        for path in folder.glob("*"):
+            if last_change(path) < before and (path.is_dir() or is_free(path)):
+                yield Leftover(path, what, is_private=False, locks=(path,) if path.is_file() else (), before=before)
+
+
+def last_change(path: Path) -> float:
+    """When a file, or anything in a folder but its locks, was last changed, in seconds since 1970; 0 where it is gone."""
+    inside = (
+        Path(parent, name) for parent, folders, files in os.walk(path) for name in (*folders, *files) if name not in (LOCK, _OWN_LOCK)
+    )
+    newest = 0.0
+    for one in inside:
+        with suppress(OSError):  # gone meanwhile
+            newest = max(newest, one.lstat().st_mtime)
+    with suppress(OSError):
+        newest = newest or path.lstat().st_mtime
+    return newest
+
+
+def size_of(path: Path) -> int:
+    """Bytes of all files below a path."""
+    sizes = [0]
+    for one in (path, *path.rglob("*")):
+        with suppress(OSError):
+            if one.is_file() and not one.is_symlink():
+                sizes.append(one.lstat().st_size)
+    return sum(sizes)

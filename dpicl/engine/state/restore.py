@@ -1,0 +1,179 @@
+"""Restoring a backup into a state home without a ledger: whole or not at all, and never so that something is charged a second time unseen.
+
+    mark      nothing is spent in the home until the end
+    compare   every byte is authenticated, and what is in the home has to be the backup's; nothing was written so far
+    close     in a copy of the ledger the budgets are closed by a record of its chain, which holds every record that this host has seen
+    place     keys, releases, then the ledger: each appears whole
+    open      anchor and receipts see the new record, and the mark goes
+
+Killed anywhere, the same command goes on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from sqlalchemy import URL
+
+from dpicl.accounting.ledger import Account, Ledger, load_key
+from dpicl.accounting.ledger.anchor import Anchor, Head
+from dpicl.accounting.ledger.restoring import Backup
+from dpicl.engine.benchmarks import REGISTRY
+from dpicl.engine.files import PRIVATE_MODE, publish
+from dpicl.engine.receipts import cap_of, newest, released_folder, write_adopted
+from dpicl.engine.releases import address_of, ledger_file
+from dpicl.engine.settings import Settings
+from dpicl.engine.state.backup import KEYS, MANIFEST, RELEASED, Manifest, ledger_place
+from dpicl.engine.state.sealed import read_archive, read_key
+from dpicl.engine.state_home import KEY, LEDGER, RESTORING, check_one_home
+from dpicl.errors import DpiclError, LedgerError, LedgerRefusedError, ParameterError
+from dpicl.files.durable import sync_folder
+from dpicl.files.locks import locked
+
+ANCHOR = "ledger.anchor.json"
+_DEPTHS = {KEYS: 2, RELEASED: 3, REGISTRY: 1}
+"""Parts of a name in a backup, by the first of them."""
+
+
+@dataclass(frozen=True)
+class Restored:
+    """What was restored, the record that says so, and all accounts with what they have spent."""
+
+    manifest: Manifest
+    record: int
+    accounts: list[tuple[Account, float]]
+
+
+def restore(settings: Settings, source: Path, key_file: Path) -> Restored:
+    """Restore a backup, or finish doing so.
+
+    Raises:
+        ParameterError: the file is no whole backup under this key, or of a ledger that is kept elsewhere.
+        LedgerRefusedError: the home has a ledger, or something that is not in the backup; or this host has seen more than the backup holds.
+    """
+    key, home = read_key(key_file), settings.make_home()
+    with locked(home / ".move.lock"):
+        manifest = _manifest(source, key)
+        if manifest.ledger != ledger_place(settings):
+            expected = "no DPICL_LEDGER" if manifest.ledger == "file" else "the address of the PostgreSQL that it was charged in"
+            raise ParameterError("DPICL_LEDGER", "set" if settings.ledger else "not set", f"{expected}, as where {source.name} was written")
+        file = ledger_file(settings)
+        is_new = _begin(home, file, f"{manifest.taken_utc} {manifest.identity}")
+        if file is None or not file.exists():
+            try:
+                _compare(settings, source, key)
+                _close(settings, manifest, source, key)
+            except DpiclError:
+                if is_new:  # nothing was placed
+                    (home / RESTORING).unlink()
+                raise
+            _place(settings, source, key)
+            if file is not None:
+                os.link(_closed(file), file)  # not in the place of one that somebody made meanwhile
+                sync_folder(file.parent)
+        restored = _open(settings, manifest)
+        if file is not None:
+            _closed(file).unlink(missing_ok=True)
+        (home / RESTORING).unlink()
+        sync_folder(home)
+    return restored
+
+
+def _manifest(source: Path, key: bytes) -> Manifest:
+    for name, content in read_archive(source, key):
+        if name == MANIFEST:
+            return Manifest(**json.loads(content))
+        break
+    raise ParameterError("backup", source.name, "a file that `dpicl state backup` wrote")
+
+
+def _begin(home: Path, file: Path | None, mark: str) -> bool:
+    """Mark the home; whether no try before this one did."""
+    if (home / RESTORING).exists():
+        if (home / RESTORING).read_text("utf-8") != mark:
+            check_one_home(home)
+        return False
+    check_one_home(home)
+    publish(home / RESTORING, lambda file: file.write(mark.encode()), mode=PRIVATE_MODE)
+    if file is not None and file.exists():  # looked at under the mark, else another process may make one meanwhile
+        (home / RESTORING).unlink()
+        raise LedgerRefusedError(f"{file}: is a ledger already; expected a state home without one, or DPICL_HOME set to a new folder")
+    return True
+
+
+def _compare(settings: Settings, source: Path, key: bytes) -> None:
+    """Authenticate the whole backup; what is in the home has to be in it."""
+    names = set()
+    for name, content in read_archive(source, key):
+        if name not in (MANIFEST, LEDGER):
+            path = _path(settings, name)
+            names.add(path)
+            if path.exists() and path.read_bytes() != content:
+                raise LedgerRefusedError(f"{path}: is not the backup's; expected a state home of the same installation, or a new folder")
+    folder = released_folder(settings)
+    for path in sorted(folder.glob("*/[!.]*")):
+        if path not in names and path.name != cap_of(settings, "any").name:
+            raise LedgerRefusedError(
+                f"{path}: was released and is not in the backup; expected a newer backup, or `dpicl ledger adopt`, which rebuilds the ledger "
+                "from the receipts in released/"
+            )
+
+
+def _path(settings: Settings, name: str) -> Path:
+    parts = PurePosixPath(name).parts
+    if ".." in parts or len(parts) != _DEPTHS.get(parts[0] if parts else ""):
+        raise ParameterError("backup", name[:80], "names of a state home")
+    return settings.home.joinpath(*parts)
+
+
+def _close(settings: Settings, manifest: Manifest, source: Path, key: bytes) -> None:
+    """Close the budgets in a copy of the backup's ledger, beside its place; of one on a server, in it."""
+    contents = {name: content for name, content in read_archive(source, key) if name in (LEDGER, KEY.as_posix())}
+    file, url = ledger_file(settings), address_of(settings)
+    if file is not None:
+        copy = _closed(file)
+        for log in ("-wal", "-shm", "-journal"):  # of a killed try
+            copy.with_name(copy.name + log).unlink(missing_ok=True)
+        publish(copy, lambda target: target.write(contents[LEDGER]), mode=PRIVATE_MODE, replace=True)
+        url = URL.create("sqlite", database=str(copy))
+    seen = [anchor.read() for anchor in (Anchor(settings.home / ANCHOR), newest(settings))]
+    try:
+        Ledger.restore(url, contents[KEY.as_posix()], _backup(manifest), seen)
+    except LedgerRefusedError as error:
+        if file is not None:
+            _closed(file).unlink()
+        raise LedgerRefusedError(
+            f"{source.name}: {error}; a backup cannot undo what was charged since it was taken: expected a newer one, or `dpicl ledger adopt`, "
+            "which rebuilds the ledger from the receipts in released/"
+        ) from None
+
+
+def _backup(manifest: Manifest) -> Backup:
+    return Backup(manifest.identity, manifest.taken_utc, Head(manifest.record, manifest.hash))
+
+
+def _closed(file: Path) -> Path:
+    return file.with_name(f"{file.name}.{RESTORING}")
+
+
+def _place(settings: Settings, source: Path, key: bytes) -> None:
+    for name, content in read_archive(source, key):
+        if name not in (MANIFEST, LEDGER):
+            path = _path(settings, name)
+            settings.own(*path.relative_to(settings.home).parts[:-1])
+            publish(path, lambda file, content=content: file.write(content), mode=PRIVATE_MODE)  # type: ignore[misc]
+
+
+def _open(settings: Settings, manifest: Manifest) -> Restored:
+    """The ledger in its place, after its chain and the record that closes its budgets were checked."""
+    with Ledger.open(address_of(settings), load_key(settings.home / KEY), settings.home / ANCHOR) as ledger:
+        ledger.verify()
+        record = ledger.adopted_record()
+        if json.loads(record.get("content", "{}")).get("backup", {}).get("identity") != manifest.identity:
+            raise LedgerError(f"{ledger.place}: does not say that it comes from the backup of {manifest.taken_utc}; expected a new restore")
+        write_adopted(ledger, settings)
+        accounts = [(account, ledger.spent(account.name).epsilon) for account in ledger.accounts() if not account.benchmark]
+    return Restored(manifest, int(record["sequence"]), accounts)

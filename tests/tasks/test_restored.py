@@ -1,0 +1,367 @@
+"""A backup brings back names and releases, and no budget: what was charged since it was taken cannot be charged again unseen."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import shutil
+import signal
+import stat
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+import yaml
+
+import dpicl.engine.state.restore
+from dpicl.accounting.ledger import Account, Ledger, load_key
+from dpicl.accounting.ledger.anchor import Anchor, Head
+from dpicl.engine.adopt import adopt
+from dpicl.engine.receipts import artefact_of, newest, receipt_of, write_cap
+from dpicl.engine.releases import open_ledger
+from dpicl.engine.settings import Settings
+from dpicl.engine.state.backup import back_up
+from dpicl.engine.state.restore import Restored, restore
+from dpicl.engine.state_home import KEY, RESTORING
+from dpicl.errors import BudgetError, DpiclError, LedgerRefusedError, ParameterError
+from tests.harness import content, new_place, shop
+from tests.ledger.workload import ADD, cost, release, sha256
+from tests.tasks.test_adopt import AT, OTHER, SHOP, charged, draw, lose
+
+UNUSED = Account("unused", "row", ADD, epsilon_cap=7.0)
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Iterator[Settings]:
+    place = new_place(tmp_path / "place")
+    (place.root / "contracts" / "shop.yaml").write_text(yaml.safe_dump(shop(private=True)))
+    with place.entered():
+        settings = Settings.from_environment()
+        charged(settings)
+        with open_ledger(settings) as ledger:
+            ledger.ensure_account(UNUSED, ["file:/unused"])
+        yield settings
+
+
+@pytest.fixture
+def backup(settings: Settings, tmp_path: Path) -> tuple[Path, Path]:
+    """A backup of accounts shop (a, b published, c reserved; 3 of 4), other (d; 1 of 2) and unused (0 of 7), and its key."""
+    back_up(settings, tmp_path / "backup", tmp_path / "backup.key")
+    return tmp_path / "backup", tmp_path / "backup.key"
+
+
+def bare(settings: Settings, tmp_path: Path) -> Settings:
+    """Another machine."""
+    return replace(settings, home=tmp_path / "bare")
+
+
+def test_a_restored_ledger_verifies_and_says_where_it_comes_from(settings: Settings, backup: tuple[Path, Path], tmp_path: Path) -> None:
+    with open_ledger(settings) as ledger:
+        before, end = {name: ledger.spent(name).epsilon for name in ("shop", "other", "unused")}, ledger.end
+    done = restore(bare(settings, tmp_path), *backup)
+    assert (done.manifest.record, done.record) == (end.sequence, end.sequence + 1)
+    assert {account.name: (spent, account.epsilon_cap) for account, spent in done.accounts} == {
+        name: (spent, spent) for name, spent in before.items()
+    }
+    with open_ledger(bare(settings, tmp_path)) as ledger:
+        assert ledger.verify() == done.record
+        record = json.loads(ledger.adopted_record()["content"])
+        assert record["backup"]["taken_utc"] == done.manifest.taken_utc and record["backup"]["record"] == end.sequence
+        assert ledger.published(release("a").release_id) == sha256("a")
+    assert artefact_of(bare(settings, tmp_path), release("a")).read_bytes() == b"a"
+    for path in bare(settings, tmp_path).home.rglob("*"):
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
+
+
+def test_nothing_is_charged_until_caps_are_stated(settings: Settings, backup: tuple[Path, Path], tmp_path: Path) -> None:
+    """Whatever contracts declare: the one that was known, a larger one, or one of rows that the backup does not know."""
+    restore(home := bare(settings, tmp_path), *backup)
+    with open_ledger(home) as ledger:
+        for account, place in (
+            (SHOP, AT),
+            (OTHER, "file:/other"),
+            (UNUSED, "file:/unused"),
+            (Account("new", "row", ADD, 9.0), "file:/new"),
+        ):
+            for declared in (account, replace(account, epsilon_cap=1000.0)):
+                known = ledger.ensure_account(declared, [place])
+                assert known.epsilon_cap == ledger.spent(account.name).epsilon
+                with pytest.raises(BudgetError):
+                    ledger.reserve(release("x", cost(0.01), account=account.name), first=declared)
+        assert not ledger.reserve(release("a")).is_new, "what stands costs nothing"
+        ledger.set_cap("shop", 4.0)
+        ledger.set_cap("new", 1.0)
+        assert ledger.reserve(release("x")).is_new and ledger.reserve(release("y", account="new")).is_new
+        with pytest.raises(BudgetError, match="spent 4 of cap 4"):
+            ledger.reserve(release("z"))
+        assert ledger.ensure_account(replace(SHOP, epsilon_cap=1000.0), [AT]).epsilon_cap == 4.0
+        ledger.verify()
+
+
+def test_what_was_charged_and_not_published_is_charged_again(settings: Settings, backup: tuple[Path, Path], tmp_path: Path) -> None:
+    """It may have been drawn and read after the backup: another draw under the first charge would be free."""
+    restore(home := bare(settings, tmp_path), *backup)
+    with open_ledger(home) as ledger:
+        with pytest.raises(BudgetError):
+            ledger.reserve(release("c"))
+        assert ledger.spent("shop").epsilon == 3 and not receipt_of(home, "shop", release("c").release_id).exists()
+        ledger.set_cap("shop", 4.0)
+        assert ledger.reserve(release("c")).is_new and ledger.spent("shop").epsilon == 4
+
+
+def test_a_host_that_has_seen_more_refuses_the_backup(settings: Settings, backup: tuple[Path, Path]) -> None:
+    with open_ledger(settings) as ledger:
+        draw(ledger, settings, "e")
+    with pytest.raises(LedgerRefusedError, match="is a ledger already"):
+        restore(settings, *backup)
+    lose(settings, anchor=False)
+    with pytest.raises(LedgerRefusedError, match="was released and is not in the backup.*`dpicl ledger adopt`"):
+        restore(settings, *backup)
+    shutil.rmtree(settings.home / "released")
+    for kept in (Anchor(settings.home / "ledger.anchor.json"), newest(settings)):
+        kept.path.parent.mkdir(exist_ok=True)
+        kept.advance(Head(99, "a" * 64))
+        with pytest.raises(LedgerRefusedError, match="has seen record 99; .*a backup cannot undo what was charged"):
+            restore(settings, *backup)
+        kept.path.unlink()
+        kept.advance(Head(2, "a" * 64))
+        with pytest.raises(LedgerRefusedError, match="record 2 is not the one"):
+            restore(settings, *backup)
+        kept.path.unlink()
+    assert not (settings.home / RESTORING).exists() and not list(settings.home.glob("ledger.db*"))
+    assert restore(settings, *backup).record
+
+
+def test_what_receipts_prove_needs_no_backup(settings: Settings, backup: tuple[Path, Path]) -> None:
+    """After the refusal above the way out is the receipts, which know what the backup does not."""
+    with open_ledger(settings) as ledger:
+        draw(ledger, settings, "e")
+    lose(settings, anchor=False)
+    with pytest.raises(LedgerRefusedError):
+        restore(settings, *backup)
+    assert adopt(settings)[1] == []
+    with open_ledger(settings) as ledger:
+        assert ledger.spent("shop").epsilon == 4
+
+
+def test_another_host_notices_that_a_shared_ledger_was_restored(settings: Settings, backup: tuple[Path, Path], tmp_path: Path) -> None:
+    with open_ledger(settings) as ledger:
+        draw(ledger, settings, "e")
+        seen = ledger.end
+    other = Anchor(tmp_path / "other.json")
+    other.advance(seen)
+    restore(home := bare(settings, tmp_path), *backup)
+    key, url = load_key(home.home / KEY), f"sqlite:///{home.home / 'ledger.db'}"
+    for _ in range(5):
+        with pytest.raises(LedgerRefusedError, match="rolled back"), Ledger.open(url, key, other.path):
+            pass
+        with open_ledger(home) as ledger:
+            ledger.set_cap("shop", 4.0)
+
+
+def test_the_same_home_takes_its_backup_back(settings: Settings, backup: tuple[Path, Path]) -> None:
+    """The disk with the ledger broke, and nothing was charged since."""
+    lose(settings, anchor=False)
+    receipt_of(settings, "shop", release("c").release_id).unlink()  # of a release that is not in the backup
+    assert restore(settings, *backup).record
+    with open_ledger(settings) as ledger:
+        ledger.verify()
+
+
+def test_a_file_of_another_installation_is_not_written_over(settings: Settings, backup: tuple[Path, Path], tmp_path: Path) -> None:
+    home = bare(settings, tmp_path)
+    load_key(home.make_home() / KEY)
+    before = content(home.home)
+    with pytest.raises(LedgerRefusedError, match="ledger.key: is not the backup's"):
+        restore(home, *backup)
+    assert content(home.home) == before
+
+
+@pytest.mark.parametrize("name", ["moving", "moved", "restoring"])
+def test_a_home_that_is_being_moved_is_left_alone(settings: Settings, backup: tuple[Path, Path], tmp_path: Path, name: str) -> None:
+    home = bare(settings, tmp_path)
+    (home.make_home() / name).write_text("/somewhere else")
+    with pytest.raises(LedgerRefusedError):
+        restore(home, *backup)
+    with pytest.raises(LedgerRefusedError):
+        back_up(home, tmp_path / "second", backup[1])
+
+
+# The sealed file.
+
+
+def _flipped(sealed: bytes, place: int) -> bytes:
+    return sealed[:place] + bytes([sealed[place] ^ 1]) + sealed[place + 1 :]
+
+
+HARMS: dict[str, Callable[[bytes], bytes]] = {
+    **{
+        f"byte {share:.0%}": lambda sealed, share=share: _flipped(sealed, int(share * (len(sealed) - 1)))
+        for share in (0, 0.0001, 0.3, 0.7, 1)
+    },  # type: ignore[misc]
+    "cut by a byte": lambda sealed: sealed[:-1],
+    "cut in half": lambda sealed: sealed[: len(sealed) // 2],
+    "empty": lambda sealed: b"",
+    "longer": lambda sealed: sealed + b"x",
+}
+
+
+@pytest.mark.parametrize("harm", HARMS)
+def test_an_altered_backup_is_refused_by_one_sentence(settings: Settings, backup: tuple[Path, Path], tmp_path: Path, harm: str) -> None:
+    file, key = backup
+    file.write_bytes(HARMS[harm](file.read_bytes()))
+    with pytest.raises(ParameterError, match=r"^backup=backup: expected a whole file sealed with this key") as refused:
+        restore(bare(settings, tmp_path), file, key)
+    assert "\n" not in str(refused.value) and not content(tmp_path / "bare")
+
+
+def test_chunks_cannot_be_left_out_or_cut_off(settings: Settings, tmp_path: Path) -> None:
+    artefact_of(settings, release("a")).write_bytes(os.urandom(3 << 20))
+    file, key = tmp_path / "large", tmp_path / "large.key"
+    back_up(settings, file, key)
+    sealed, head, chunk = file.read_bytes(), 40, (1 << 20) + 16
+    for harmed in (
+        sealed[: head + chunk],
+        sealed[: head + 2 * chunk],
+        sealed[:head] + sealed[head + chunk :],
+        sealed + sealed[head : head + chunk],
+    ):
+        file.write_bytes(harmed)
+        with pytest.raises(ParameterError, match="a byte was changed or is missing"):
+            restore(bare(settings, tmp_path), file, key)
+    file.write_bytes(sealed)
+    assert restore(bare(settings, tmp_path), file, key).record
+
+
+def test_a_key_is_a_private_file_outside_the_home_and_stays(settings: Settings, backup: tuple[Path, Path], tmp_path: Path) -> None:
+    file, key = backup
+    assert stat.S_IMODE(key.stat().st_mode) == stat.S_IMODE(file.stat().st_mode) == 0o600
+    before = key.read_bytes()
+    assert not back_up(settings, tmp_path / "second", key).key_made and key.read_bytes() == before
+    with pytest.raises(ParameterError, match="expected a new file"):
+        back_up(settings, file, key)
+    with pytest.raises(ParameterError, match="outside the state home"):
+        back_up(settings, tmp_path / "third", settings.home / "backup.key")
+    wrong = tmp_path / "wrong.key"
+    back_up(settings, tmp_path / "third", wrong)
+    with pytest.raises(ParameterError, match="or the key is another"):
+        restore(bare(settings, tmp_path), file, wrong)
+    key.chmod(0o644)
+    with pytest.raises(ParameterError, match="0644 lets others read"):
+        restore(bare(settings, tmp_path), file, key)
+    with pytest.raises(ParameterError, match="the file with the key"):
+        restore(bare(settings, tmp_path), file, tmp_path / "none.key")
+
+
+def test_a_backup_holds_no_private_file_and_no_run(settings: Settings, tmp_path: Path) -> None:
+    from dpicl.engine.state.sealed import read_archive, read_key
+
+    for name in (
+        "private/shop/run/private_table.parquet",
+        "private/journals/x/1/votes/a.snapshot",
+        "runs/r/plan.json",
+        "released/shop/.x.0123456789ab",
+    ):
+        (settings.home / name).parent.mkdir(parents=True, exist_ok=True)
+        (settings.home / name).write_bytes(b"private")
+    back_up(settings, tmp_path / "backup", tmp_path / "key")
+    names = dict(read_archive(tmp_path / "backup", read_key(tmp_path / "key")))
+    assert {name.partition("/")[0] for name in names} == {"backup.json", "keys", "ledger.db", "released"}
+    assert not [name for name, one in names.items() if one == b"private" or release("c").release_id in name]
+
+
+def test_an_installation_without_a_ledger_has_no_backup(settings: Settings, tmp_path: Path) -> None:
+    with pytest.raises(LedgerRefusedError, match="no ledger to back up"):
+        back_up(bare(settings, tmp_path), tmp_path / "backup", tmp_path / "key")
+    assert not (tmp_path / "bare").exists() and not (tmp_path / "key").exists()
+
+
+# Restored and lost again.
+
+
+def test_receipts_remember_a_restore(settings: Settings, backup: tuple[Path, Path], tmp_path: Path) -> None:
+    """Rebuilt from receipts, a restored ledger has the caps that were stated after the restore, and no others."""
+    restore(home := bare(settings, tmp_path), *backup)
+    with open_ledger(home) as ledger:
+        ledger.set_cap("other", 2.0)
+        write_cap(ledger, "other", home)
+    lose(home)
+    adopt(home)
+    with open_ledger(home) as ledger:
+        caps = {account.name: account.epsilon_cap for account in ledger.accounts()}
+        assert caps == {"shop": 3.0, "other": 2.0, "unused": 0.0}
+        assert ledger.ensure_account(Account("new", "row", ADD, 9.0), ["file:/new"]).epsilon_cap == 0
+        ledger.verify()
+
+
+def test_a_restored_ledger_is_backed_up_and_restored_again(settings: Settings, backup: tuple[Path, Path], tmp_path: Path) -> None:
+    restore(home := bare(settings, tmp_path), *backup)
+    with open_ledger(home) as ledger:
+        ledger.set_cap("shop", 4.0)
+        draw(ledger, home, "e")
+    back_up(home, tmp_path / "second", backup[1])
+    restore(third := replace(settings, home=tmp_path / "third"), tmp_path / "second", backup[1])
+    with open_ledger(third) as ledger:
+        ledger.verify()
+        assert ledger.published(release("e").release_id) == sha256("e")
+        with pytest.raises(BudgetError, match="spent 4 of cap 4"):
+            ledger.reserve(release("f"))
+
+
+# Killed.
+
+
+def die_at(line: int, settings: Settings, file: Path, key: Path) -> None:
+    """Restore, and be killed before the given line of the module that is carried out."""
+    left, module = [line], dpicl.engine.state.restore.__file__
+
+    def local(_frame: FrameType, event: str, _argument: Any) -> Any:
+        if event == "line":
+            left[0] -= 1
+            if left[0] < 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+        return local
+
+    sys.settrace(lambda frame, event, argument: local if frame.f_code.co_filename == module else None)
+    restore(settings, file, key)
+
+
+def killed(line: int, settings: Settings, file: Path, key: Path) -> int:
+    process = multiprocessing.get_context("forkserver").Process(target=die_at, args=(line, settings, file, key))
+    process.start()
+    process.join(60)
+    assert process.exitcode is not None, "the restore hangs"
+    return process.exitcode
+
+
+def check_whole(done: Restored, settings: Settings) -> None:
+    with open_ledger(settings) as ledger:
+        assert ledger.verify() == done.record
+        assert {account.name: account.epsilon_cap for account in ledger.accounts()} == {"shop": 3, "other": 1, "unused": 0}
+    assert artefact_of(settings, release("b")).read_bytes() == b"b"
+    assert {path.name for path in settings.home.glob("[!.]*")} <= {"ledger.db", "ledger.anchor.json", "keys", "released"}
+
+
+@pytest.mark.parametrize("every", [31, pytest.param(1, marks=pytest.mark.exhaustive)])
+def test_a_restore_killed_at_every_line_ends_as_one_left_alone(
+    settings: Settings, backup: tuple[Path, Path], tmp_path: Path, every: int
+) -> None:
+    for line in range(0, 2000, every):
+        home = replace(settings, home=tmp_path / str(line))
+        code = killed(line, home, *backup)
+        with suppress(DpiclError), open_ledger(home) as ledger:  # an empty home may have been begun, or all is restored
+            assert not ledger.accounts() or ledger.accounts()[-1].epsilon_cap == 0
+            assert code == 0 or (home.home / "ledger.db").exists()
+        if code == 0:
+            assert line > 60
+            return
+        assert code == -signal.SIGKILL
+        if (home.home / RESTORING).exists() or not (home.home / "ledger.db").exists():
+            check_whole(restore(home, *backup), home)
+    pytest.fail("the restore never ends")
