@@ -1,4 +1,4 @@
-"""A stranger's day: the command line's words, the pages in a browser, and stops at random moments.
+"""A stranger's day: the command line's words, the pages in a browser, stops at random moments, and what a year leaves on the disk.
 
 make bench TOPIC=stranger
 """
@@ -6,10 +6,10 @@ make bench TOPIC=stranger
 from __future__ import annotations
 
 from benchmarks.figures import Figures
-from benchmarks.stranger_parts import commands, pages, stops
+from benchmarks.stranger_parts import commands, pages, stops, year
 
 if __name__ == "__main__":
     figures = Figures()
-    for part in (commands, pages, stops):
+    for part in (commands, pages, stops, year):
         part.measure(figures)
     figures.finish()

@@ -15,7 +15,20 @@ import typer
 from benchmarks.figures import Figures
 from dpicl.cli.app import app
 
-JSON = ("budget", "list", "forecast", "plan", "contract check", "run", "protect", "synth")
+JSON = (
+    "budget",
+    "list",
+    "forecast",
+    "plan",
+    "contract check",
+    "run",
+    "protect",
+    "synth",
+    "state check",
+    "state clean",
+    "state backup",
+    "state restore",
+)
 """Commands whose output a program may want: quotes are `run`, `protect` and `synth` with --dry-run."""
 SECONDS, ROUNDS, LISTED = 1.0, 5, 62
 """Most processor time until a name is completed; how often one is; and letters of a line in the list of commands."""

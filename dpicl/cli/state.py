@@ -22,7 +22,7 @@ _Key = Annotated[Path, typer.Option("--key", help="File with the key that backup
 
 @state_app.command("check")
 def check(as_json: AsJson = False) -> None:
-    """Check modes, ledger, locks, leftovers, versions and free space. Nothing is changed; exit code 1 if something is at fault."""
+    """Check modes, ledger, leftovers, versions and free space. Nothing is changed; exit code 1 if something is at fault."""
     from dpicl.engine.state.check import findings
 
     found = sorted(findings(Settings.from_environment()), key=lambda one: not one.is_fault)

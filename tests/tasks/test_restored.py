@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import multiprocessing
 import os
@@ -9,6 +10,7 @@ import shutil
 import signal
 import stat
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -27,10 +29,12 @@ from dpicl.engine.receipts import artefact_of, newest, receipt_of, write_cap
 from dpicl.engine.releases import open_ledger
 from dpicl.engine.settings import Settings
 from dpicl.engine.state.backup import back_up
+from dpicl.engine.state.check import findings
 from dpicl.engine.state.restore import Restored, restore
 from dpicl.engine.state_home import KEY, RESTORING
 from dpicl.errors import BudgetError, DpiclError, LedgerRefusedError, ParameterError
 from tests.harness import content, new_place, shop
+from tests.ledger.postgres import Server, running_postgres
 from tests.ledger.workload import ADD, cost, release, sha256
 from tests.tasks.test_adopt import AT, OTHER, SHOP, charged, draw, lose
 
@@ -280,6 +284,68 @@ def test_an_installation_without_a_ledger_has_no_backup(settings: Settings, tmp_
     with pytest.raises(LedgerRefusedError, match="no ledger to back up"):
         back_up(bare(settings, tmp_path), tmp_path / "backup", tmp_path / "key")
     assert not (tmp_path / "bare").exists() and not (tmp_path / "key").exists()
+
+
+# A ledger on a server, and one that is written to.
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with running_postgres(durable=False) as server:
+        yield server
+
+
+def test_a_home_comes_back_beside_a_ledger_on_a_server(settings: Settings, server: Server, tmp_path: Path) -> None:
+    shared, file, key = replace(settings, home=tmp_path / "shared", ledger=server.emptied()), tmp_path / "backup", tmp_path / "key"
+    charged(shared)
+    assert back_up(shared, file, key).manifest.ledger == "server"
+    with pytest.raises(ParameterError, match="expected the address of the PostgreSQL"):
+        restore(bare(settings, tmp_path), file, key)
+    with open_ledger(shared) as ledger:
+        draw(ledger, shared, "e")
+    shutil.rmtree(shared.home)  # the database goes on, and has what was charged since
+    with pytest.raises(LedgerRefusedError):
+        open_ledger(shared).__enter__()
+    with pytest.raises(LedgerRefusedError, match="ledger.key: is not the backup's"):  # the command before has made another
+        restore(shared, file, key)
+    shutil.rmtree(shared.home)
+    restore(shared, file, key)
+    with open_ledger(shared) as ledger:
+        assert ledger.verify() and ledger.spent("shop").epsilon == 4 and {one.epsilon_cap for one in ledger.accounts()} == {4, 1}
+    assert not [one for one in findings(shared) if one.is_fault]
+    shutil.rmtree(shared.home)
+    server.emptied()
+    with pytest.raises(LedgerRefusedError, match="a backup cannot undo"):  # that database is no longer the one
+        restore(shared, file, key)
+
+
+def test_a_backup_of_a_ledger_in_use_is_of_one_moment(settings: Settings, tmp_path: Path) -> None:
+    with open_ledger(settings) as ledger:
+        ledger.set_cap("shop", 1000.0)
+    ended = threading.Event()
+
+    def work() -> None:
+        with open_ledger(settings) as ledger:
+            for number in range(1000):
+                draw(ledger, settings, f"busy {number}")
+                if ended.is_set():
+                    return
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    try:
+        written = [back_up(settings, tmp_path / f"backup {number}", tmp_path / "key") for number in range(5)]
+    finally:
+        ended.set()
+        worker.join()
+    assert written[-1].manifest.releases > written[0].manifest.releases and not any(one.missing for one in written)
+    for number in range(5):
+        home = replace(settings, home=tmp_path / f"home {number}")
+        restore(home, tmp_path / f"backup {number}", tmp_path / "key")
+        with open_ledger(home) as ledger:
+            ledger.verify()
+            for account, release_id, sha in ledger.copy().published:
+                assert hashlib.sha256((home.home / "released" / account / release_id).read_bytes()).hexdigest() == sha
 
 
 # Restored and lost again.

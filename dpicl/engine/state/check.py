@@ -128,6 +128,9 @@ def _ledger(settings: Settings) -> Iterator[Finding]:
 
 def _intact(connection: Connection, key: bytes, place: str, settings: Settings) -> Iterator[Finding]:
     schema = schema_of(connection)
+    if schema is None:
+        yield Finding(place, "is empty so far", "nothing: the first release opens it", is_fault=False)
+        return
     if schema not in known_schemas():
         yield Finding(place, f"schema {schema} is of another version", f"install it; this is dpicl {dpicl.__version__}, schema {SCHEMA}")
         return
