@@ -6,10 +6,10 @@ make bench TOPIC=stranger
 from __future__ import annotations
 
 from benchmarks.figures import Figures
-from benchmarks.stranger_parts import commands, pages, stops, year
+from benchmarks.stranger_parts import commands, pages, sizes, stops, year
 
 if __name__ == "__main__":
     figures = Figures()
-    for part in (commands, pages, stops, year):
+    for part in (commands, pages, sizes, stops, year):
         part.measure(figures)
     figures.finish()
