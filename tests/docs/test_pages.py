@@ -189,7 +189,7 @@ def test_every_command_exists_with_its_options(page: str) -> None:
         if words[0] == "make":
             assert {word for word in words[1:] if "=" not in word} <= targets, line
         if words[0] == "dpicl":
-            name = " ".join(words[: 3 if words[1] in ("contract", "data", "ledger") else 2])
+            name = " ".join(words[: 3 if words[1] in ("contract", "data", "ledger", "state") else 2])
             given = {word.partition("=")[0] for word in words if word.startswith("--")}
             assert given <= options[name], line
 
