@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
@@ -79,9 +78,10 @@ def _clean_prefect(settings: Settings, days: int | None, *, dry_run: bool) -> tu
     """Flow runs that are old enough on the server that is named, else in the database of this state folder; None where there is neither."""
     if days is None or not FLOWS.exists() or any(find_spec(one) is None for one in ("prefect", "prefect_dask")):
         return None
-    if not os.environ.get("PREFECT_API_URL") and not (settings.home / "prefect" / "prefect.db").exists():
+    environment = importlib.import_module("flows.environment")
+    if not environment.keeps_flow_runs(settings):
         return None
-    importlib.import_module("flows.environment").prepare_environment()
+    environment.prepare_environment()
     cleaned: tuple[int, int] = importlib.import_module("flows.retention").clean_prefect(settings, days, dry_run=dry_run)
     return cleaned
 

@@ -62,7 +62,7 @@ def test_a_broken_import_contract_would_be_noticed(tmp_path: Path) -> None:
 
 def test_one_module_knows_how_a_system_locks() -> None:
     alone = "dpicl/leaving.py"  # a program that imports the standard library only, where a system has groups of processes
-    sources = (path for package in ("dpicl", "tasks", "flows", "infra") for path in (ROOT / package).rglob("*.py"))
+    sources = sorted(path for package in ("dpicl", "tasks", "flows", "infra") for path in (ROOT / package).rglob("*.py"))
     names = re.compile(r"^\s*(?:import|from) (?:fcntl|msvcrt)\b", re.MULTILINE)
     assert [path.relative_to(ROOT).as_posix() for path in sources if names.search(path.read_text("utf-8"))] == [
         "dpicl/files/locks.py",
