@@ -371,7 +371,7 @@ def test_a_backup_is_restored_by_the_command_and_says_what_to_do(place: Place, c
     file, key = str(tmp_path / "backup"), str(tmp_path / "backup.key")
     written = json.loads(said(capsys, "state", "backup", file, "--key", key, "--json"))
     assert keys(written) == listed("dpicl state backup FILE") and (written["releases"], written["key_made"]) == (1, True)
-    assert "1 releases, up to record" in said(capsys, "state", "backup", f"{file}-2", "--key", key)
+    assert "1 release, up to record" in said(capsys, "state", "backup", f"{file}-2", "--key", key)
     protect = ("protect", "till", "--method", "gdp_tabicl", "--shots", "2", "-q", "--out")
     with place.entered(DPICL_HOME=str(tmp_path / "bare"), DPICL_RUNS=str(tmp_path / "bare" / "runs")):
         told = said(capsys, "state", "restore", file, "--key", key)
