@@ -63,6 +63,11 @@ def prepare_environment(*, console_level: str = "WARNING") -> None:
         settings.own(name)
 
 
+def keeps_flow_runs(settings: Settings) -> bool:
+    """Whether there is a server, or a database in the state folder, that may have flow runs."""
+    return bool(os.environ.get("PREFECT_API_URL")) or (settings.home / "prefect" / "prefect.db").exists()
+
+
 @contextmanager
 def variable(name: str, value: str) -> Iterator[None]:
     """An environment variable for what is started inside."""

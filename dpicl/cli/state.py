@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
@@ -68,20 +67,27 @@ def clean(
     if prefect is not None:
         count, freed = prefect
         say(
-            f"{'would remove' if dry_run else 'removed'} {count:,} flow runs of Prefect{f', {freed:,} bytes of its database' if freed else ''}"
+            f"{'would remove' if dry_run else 'removed'} {_counted(count, 'flow run')} of Prefect{f', {freed:,} bytes of its database' if freed else ''}"
         )
     runs = sum(one.is_run for one in removed)
     done = "would be removed" if dry_run else "removed"
-    note(f"{runs} runs and {len(removed) - runs} leftovers {done}, {total:,} bytes without private files; ledger, keys and releases stay")
+    note(
+        f"{_counted(runs, 'run')} and {_counted(len(removed) - runs, 'leftover')} {done}, {total:,} bytes without private files; ledger, keys and releases stay"
+    )
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _clean_prefect(settings: Settings, days: int | None, *, dry_run: bool) -> tuple[int, int] | None:
     """Flow runs that are old enough on the server that is named, else in the database of this state folder; None where there is neither."""
     if days is None or not FLOWS.exists() or any(find_spec(one) is None for one in ("prefect", "prefect_dask")):
         return None
-    if not os.environ.get("PREFECT_API_URL") and not (settings.home / "prefect" / "prefect.db").exists():
+    environment = importlib.import_module("flows.environment")
+    if not environment.keeps_flow_runs(settings):
         return None
-    importlib.import_module("flows.environment").prepare_environment()
+    environment.prepare_environment()
     cleaned: tuple[int, int] = importlib.import_module("flows.retention").clean_prefect(settings, days, dry_run=dry_run)
     return cleaned
 
@@ -101,7 +107,7 @@ def backup(
         when = {"taken_utc": about.taken_utc, "record": about.record, "releases": about.releases, "ledger": about.ledger}
         say_json({"file": str(file), "bytes": written.size, **when, "key_made": written.key_made, "missing": written.missing})
         return
-    say(f"{file}: {about.releases} releases, up to record {about.record} of the ledger, {about.taken_utc}")
+    say(f"{file}: {_counted(about.releases, 'release')}, up to record {about.record} of the ledger, {about.taken_utc}")
     if about.ledger == "server":
         say("The ledger itself is kept in PostgreSQL: back it up with its own tools, such as pg_dump, after this.")
     if written.missing:

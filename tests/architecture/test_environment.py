@@ -22,7 +22,6 @@ READERS = {
     "dpicl/lm/endpoint/scorer.py": "a server's key, by the name in pipelines.yaml",
     "dpicl/audit/end_to_end/world.py": "worlds that commands run in",
     "dpicl/cli/contract_view.py": "whether a variable is set, for people",
-    "dpicl/cli/state.py": "whether a Prefect server is named",
 }
 
 

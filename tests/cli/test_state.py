@@ -93,8 +93,8 @@ def run(name: str, *, days: float = 0.0, private: bool = False) -> Path:
     return aged(folder, days)
 
 
-def faults(capsys: Capture) -> list[dict[str, Any]]:
-    """What the doctor finds, by the command."""
+def found_by(capsys: Capture) -> list[dict[str, Any]]:
+    """What the doctor finds, by the command: faults and notes."""
     with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as ended:
         patch.setattr("sys.argv", ["dpicl", "state", "check", "--json"])
         from dpicl.cli import main
@@ -106,7 +106,11 @@ def faults(capsys: Capture) -> list[dict[str, Any]]:
     assert keys(found) == listed("dpicl state check")
     wrong = [one for one in found if one["fault"]]
     assert (ended.value.code or 0) == bool(wrong) and all(one["path"] and one["rule"] and one["do"] for one in wrong)
-    return wrong
+    return list(found)
+
+
+def faults(capsys: Capture) -> list[dict[str, Any]]:
+    return [one for one in found_by(capsys) if one["fault"]]
 
 
 def snapshot(folder: Path) -> dict[str, tuple[bytes, float, int]]:
@@ -118,10 +122,10 @@ def snapshot(folder: Path) -> dict[str, tuple[bytes, float, int]]:
 def test_what_is_in_order_is_told_and_stays_as_it_is(place: Place, capsys: Capture) -> None:
     before = snapshot(place.home)
     assert faults(capsys) == []
-    told = said(capsys, "state", "check")
+    told, shown = str(found_by(capsys)), said(capsys, "state", "check")
     assert snapshot(place.home) == before
-    assert "records, chain intact" in told and "GB are free" in told and told.endswith("no faults; nothing was changed\n")
-    assert "fault " not in told
+    assert "records, chain intact" in told and "GB are free" in told
+    assert shown.endswith("no faults; nothing was changed\n") and "fault " not in shown
 
 
 def test_a_new_user_has_no_fault_and_gets_no_home(place: Place, capsys: Capture, tmp_path: Path) -> None:
@@ -205,7 +209,7 @@ def test_who_works_is_told_and_is_no_fault(place: Place, capsys: Capture) -> Non
     flow_run = Settings.current().own("locks") / "some-flow-run"
     with locked(folder / LOCK, shared=True), locked(flow_run), locked(made(place.home / "private/till/protect-y/lock")):
         assert faults(capsys) == []
-        told = said(capsys, "state", "check")
+        told = str(found_by(capsys))
     assert all(
         sentence in told for sentence in ("run busy is being worked on", "some-flow-run is being", "release protect-y is being made")
     )
@@ -214,7 +218,7 @@ def test_who_works_is_told_and_is_no_fault(place: Place, capsys: Capture) -> Non
 def test_a_draft_is_told_and_one_beside_a_release_is_left_to_the_user(place: Place, capsys: Capture) -> None:
     draft = made(place.home / "released/till/.x.0123456789ab", days=2)
     made(place.home / ".moved.0123456789ab", days=2)
-    assert faults(capsys) == [] and said(capsys, "state", "check").count("draft of a process that was killed") == 2
+    assert faults(capsys) == [] and str(found_by(capsys)).count("draft of a process that was killed") == 2
     said(capsys, "state", "clean")
     assert draft.exists() and not (place.home / ".moved.0123456789ab").exists()
 
@@ -371,7 +375,7 @@ def test_a_backup_is_restored_by_the_command_and_says_what_to_do(place: Place, c
     file, key = str(tmp_path / "backup"), str(tmp_path / "backup.key")
     written = json.loads(said(capsys, "state", "backup", file, "--key", key, "--json"))
     assert keys(written) == listed("dpicl state backup FILE") and (written["releases"], written["key_made"]) == (1, True)
-    assert "1 releases, up to record" in said(capsys, "state", "backup", f"{file}-2", "--key", key)
+    assert "1 release, up to record" in said(capsys, "state", "backup", f"{file}-2", "--key", key)
     protect = ("protect", "till", "--method", "gdp_tabicl", "--shots", "2", "-q", "--out")
     with place.entered(DPICL_HOME=str(tmp_path / "bare"), DPICL_RUNS=str(tmp_path / "bare" / "runs")):
         told = said(capsys, "state", "restore", file, "--key", key)

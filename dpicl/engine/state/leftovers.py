@@ -59,7 +59,7 @@ class Leftover:
             for lock in self.locks:
                 if lock.parent.is_dir() and not held.enter_context(locked_if_free(lock)):
                     return False
-            if self.before is not None and last_change(self.path) > self.before:
+            if self.before is not None and not is_older(self.path, self.before):
                 return False
             gone = self.path
             try:
@@ -87,7 +87,7 @@ def orphans(settings: Settings, now: float, published: Collection[str], *, rows_
         yield Leftover(path, "was being removed", is_private=path.is_relative_to(private))
     for folder, is_private in ((home, False), (settings.runs, False), (private / "journals", True)):
         for path in folder.glob(".*"):
-            if _DRAFT.fullmatch(path.name) and last_change(path) < now - DRAFT_SECONDS:
+            if _DRAFT.fullmatch(path.name) and is_older(path, now - DRAFT_SECONDS):
                 yield Leftover(path, "draft of a process that was killed", is_private, before=now - DRAFT_SECONDS)
     yield from _rows(settings, now, rows_elsewhere)
     for path in private.glob("journals/[!.]*"):
@@ -105,42 +105,51 @@ def _rows(settings: Settings, now: float, elsewhere: float) -> Iterator[Leftover
     for folder in (settings.home / "private").glob("*/[!.]*"):
         if folder.parent.name in _NO_RUNS or not folder.is_dir():
             continue
-        run, own, changed = settings.runs / folder.name, folder / _OWN_LOCK, last_change(folder)
+        run, own = settings.runs / folder.name, folder / _OWN_LOCK
         locks = (*((run / LOCK,) if (run / PLAN).exists() else ()), *((own,) if own.exists() else ()))
         before = now - (DRAFT_SECONDS if own.exists() else ROWS_SECONDS) if locks else elsewhere
-        if changed < before and all(map(is_free, locks)):
+        if is_older(folder, before) and all(map(is_free, locks)):
             yield Leftover(folder, "private rows that no process works on", is_private=True, locks=locks, before=before)
 
 
 def expired(settings: Settings, before: float) -> Iterator[Leftover]:
     """Runs that nothing was written to since, whatever state they are in, with what they keep in private; and marks of scheduled runs."""
     for folder in sorted(settings.runs.glob("[!.]*/")):
-        changed = max(map(last_change, (folder, *(places := list((settings.home / "private").glob(f"*/{folder.name}"))))))
+        places = list((settings.home / "private").glob(f"*/{folder.name}"))
         locks = (folder / LOCK, *(place / _OWN_LOCK for place in places if (place / _OWN_LOCK).exists()))
-        if (folder / PLAN).is_file() and changed < before and all(map(is_free, locks)):
+        if (folder / PLAN).is_file() and all(is_older(one, before) for one in (folder, *places)) and all(map(is_free, locks)):
             for place in places:
                 yield Leftover(place, "private rows of an old run", is_private=True, locks=locks, before=before)
             done = "" if (folder / "manifest.json").exists() else ", not finished: it can no longer be resumed"
-            what = f"run, last changed {datetime.fromtimestamp(changed, UTC):%Y-%m-%d}{done}"
+            what = f"run, last changed {datetime.fromtimestamp(last_change(folder), UTC):%Y-%m-%d}{done}"
             yield Leftover(folder, what, is_private=False, locks=locks, before=before, is_run=True)
     for folder, what in ((settings.home / "locks", "mark of an old scheduled run"), (settings.home / "dask", "scratch folder")):
         for path in folder.glob("*"):
-            if last_change(path) < before and (path.is_dir() or is_free(path)):
+            if is_older(path, before) and (path.is_dir() or is_free(path)):
                 yield Leftover(path, what, is_private=False, locks=(path,) if path.is_file() else (), before=before)
+
+
+def is_older(path: Path, before: float) -> bool:
+    """Whether a file, or everything in a folder but its locks, was last changed before a time; so is what is gone."""
+    return all(changed < before for changed in _changes(path))
 
 
 def last_change(path: Path) -> float:
     """When a file, or anything in a folder but its locks, was last changed, in seconds since 1970; 0 where it is gone."""
-    inside = (
-        Path(parent, name) for parent, folders, files in os.walk(path) for name in (*folders, *files) if name not in (LOCK, _OWN_LOCK)
-    )
-    newest = 0.0
-    for one in inside:
-        with suppress(OSError):  # gone meanwhile
-            newest = max(newest, one.lstat().st_mtime)
-    with suppress(OSError):
-        newest = newest or path.lstat().st_mtime
-    return newest
+    return max(_changes(path), default=0.0)
+
+
+def _changes(path: Path) -> Iterator[float]:
+    is_empty = True
+    for parent, folders, files in os.walk(path):
+        for name in (*files, *folders):
+            if name not in (LOCK, _OWN_LOCK):
+                with suppress(OSError):  # gone meanwhile
+                    yield os.lstat(os.path.join(parent, name)).st_mtime  # noqa: PTH118 - of thousands
+                    is_empty = False
+    if is_empty:
+        with suppress(OSError):
+            yield path.lstat().st_mtime
 
 
 def size_of(path: Path) -> int:
