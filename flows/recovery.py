@@ -35,6 +35,7 @@ from prefect.states import AwaitingRetry, State
 from dpicl.engine.settings import Settings
 from dpicl.errors import BROKEN_RULES, BudgetError
 from dpicl.files.locks import is_free, locked
+from flows.repeating import repeated
 from tasks.publish import BUDGET_LOW
 
 log = logging.getLogger("dpicl.flows")
@@ -163,23 +164,14 @@ def _is_orphan(flow_run: FlowRun, settings: Settings) -> bool:
 @contextmanager
 def orphans_looked_after(deployments: Sequence[str], settings: Settings) -> Iterator[None]:
     """While inside, orphaned flow runs are resubmitted, at once and then every few seconds."""
-    stop = threading.Event()
 
     def look() -> None:
-        while True:
-            try:
-                for run in find_orphans(deployments, settings):
-                    log.warning("%s: no process works on it; resubmitted", run.name)
-                    _schedule(run, "no process works on it; resumed where it stopped", delays=False)
-            except (httpx.HTTPError, PrefectException) as error:  # the server may be away for a while
-                log.warning("looking for orphaned runs: %s", type(error).__name__)
-            if stop.wait(_LOOK_EVERY_SECONDS):
-                return
+        try:
+            for run in find_orphans(deployments, settings):
+                log.warning("%s: no process works on it; resubmitted", run.name)
+                _schedule(run, "no process works on it; resumed where it stopped", delays=False)
+        except (httpx.HTTPError, PrefectException) as error:  # the server may be away for a while
+            log.warning("looking for orphaned runs: %s", type(error).__name__)
 
-    thread = threading.Thread(target=look, daemon=True)
-    thread.start()
-    try:
+    with repeated(look, _LOOK_EVERY_SECONDS):
         yield
-    finally:
-        stop.set()
-        thread.join(5)

@@ -9,12 +9,10 @@ from __future__ import annotations
 import logging
 import os
 import sqlite3
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
-from contextvars import copy_context
+from contextlib import AbstractContextManager, closing, suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from uuid import UUID
 
@@ -33,15 +31,17 @@ from prefect.exceptions import ObjectNotFound, PrefectException
 
 from dpicl.engine.settings import Settings
 from dpicl.engine.state.clean import clean
+from dpicl.engine.state.leftovers import DAY
 from dpicl.errors import DpiclError
 from flows.embedded_server import embedded_server
+from flows.repeating import repeated
 from flows.runtime import check_named
 
 log = logging.getLogger("dpicl.flows")
 _FLOW, _PARAMETERS = "sweep", {"pipeline", "changes", "run_id", "resume", "period"}
 """Of a flow run of ours: the name of its flow, and what it may be called with."""
 _PAGE = 100
-_DAY_SECONDS, _LOGS_SECONDS, _WAIT_SECONDS = 86_400.0, 30.0, 10.0
+_LOGS_SECONDS, _WAIT_SECONDS = 30.0, 10.0
 _FREE_SHARE = 0.2
 """Of a database's pages: fewer free ones are left to be used again."""
 
@@ -120,25 +120,9 @@ def _shrink(database: Path) -> int:
     return max(0, before - database.stat().st_size)
 
 
-@contextmanager
-def cleaned_daily(settings: Settings, *, every: float = _DAY_SECONDS) -> Iterator[None]:
+def cleaned_daily(settings: Settings, *, every: float = DAY) -> AbstractContextManager[None]:
     """While inside, runs that are older than DPICL_KEEP go, at once and then every day; with `never` none do."""
-    days = settings.keep_days
-    stop = threading.Event()
-
-    def look() -> None:
-        while True:
-            _clean_once(settings, days)
-            if stop.wait(every):
-                return
-
-    thread = threading.Thread(target=copy_context().run, args=(look,), daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join(5)
+    return repeated(partial(_clean_once, settings, settings.keep_days), every)
 
 
 def _clean_once(settings: Settings, days: int | None) -> None:
@@ -150,4 +134,5 @@ def _clean_once(settings: Settings, days: int | None) -> None:
         log.warning("cleaning: %s", type(error).__name__)
         return
     if removed or flow_runs:
-        log.info("cleaned: %d runs, %d leftovers, %d flow runs", runs := sum(one.is_run for one in removed), len(removed) - runs, flow_runs)
+        runs = sum(one.is_run for one in removed)
+        log.info("cleaned: %d runs, %d leftovers, %d flow runs", runs, len(removed) - runs, flow_runs)

@@ -127,9 +127,7 @@ def restore(
     done = restore_home(settings, file, key)
     about = done.manifest
     if as_json:
-        spent: list[dict[str, Any]] = [
-            {"account": account.name, "epsilon_spent": epsilon, "epsilon_cap": account.epsilon_cap} for account, epsilon in done.accounts
-        ]
+        spent: list[dict[str, Any]] = [{"account": account.name, "epsilon_spent": epsilon} for account, epsilon in done.accounts]
         say_json(
             {
                 "home": str(settings.home),
@@ -143,13 +141,13 @@ def restore(
     say(
         f"{settings.home}: restored from the backup of {about.taken_utc}, record {about.record}; record {done.record} of the ledger says so"
     )
-    table = new_table("account", "spent by then", "cap now")
+    table = new_table("account", "spent by then")
     for account, epsilon in done.accounts:
-        table.add_row(account.name, number(epsilon), number(account.epsilon_cap))
+        table.add_row(account.name, number(epsilon))
     console.print(table)
     say(
-        f"What was released after {about.taken_utc} is not in it, and nobody here can know it. So nothing more is charged, to an account that is "
-        "opened later either, until you state its cap: `dpicl budget NAME --cap CAP`.",
+        f"What was released after {about.taken_utc} is not in it, and nobody here can know it. So every cap is 0 now, also of an account that is "
+        "opened later, until you state it: `dpicl budget NAME --cap CAP`.",
         "Count first what was released since: files with their certificates, reports and manifests of runs, whoever received them. Subtract its "
         "epsilon from the cap that you state. Such a release, requested again, is drawn anew and charged again.",
     )

@@ -30,9 +30,8 @@ def adopt(settings: Settings) -> tuple[int, list[str]]:
         raise LedgerRefusedError("nothing stands in released/; expected the folder of the installation whose ledger was lost")
     with suppress(LedgerError), Ledger.open(url, key, anchor) as ledger:
         record = ledger.adopted_record()
-        if (
-            record.get("kind") == "adopted" and record["sequence"] > receipts.newest(settings).read().sequence
-        ):  # a rebuild was killed after the ledger was made
+        # A rebuild was killed after the ledger was made.
+        if record.get("kind") == "adopted" and record["sequence"] > receipts.newest(settings).read().sequence:
             write_adopted(ledger, settings)
             content = json.loads(record["content"])
             return len(content["entries"]), sorted(row["name"] for row in content["accounts"] if row["epsilon_cap"] == 0)

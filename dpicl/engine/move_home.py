@@ -21,7 +21,7 @@ from urllib.parse import quote
 
 from dpicl.engine.files import PRIVATE_MODE, publish
 from dpicl.engine.settings import Settings
-from dpicl.engine.state_home import LEDGER, MOVED, MOVING, holds_ledger
+from dpicl.engine.state_home import LEDGER, MOVE_LOCK, MOVED, MOVING, holds_ledger
 from dpicl.errors import LedgerError, LedgerRefusedError
 from dpicl.files.durable import sync_folder
 from dpicl.files.locks import locked
@@ -41,7 +41,7 @@ def move_home(origin: Path, settings: Settings) -> None:
         LedgerError: the ledger is in use, or is none.
     """
     origin, home = origin.resolve(), settings.make_home()
-    with locked(home / ".move.lock"):
+    with locked(home / MOVE_LOCK):
         if not (home / MOVING).exists() and (origin / MOVED).exists() and (origin / MOVED).read_text("utf-8") == str(home):
             return  # it was moved before
         _begin(origin, home)

@@ -31,7 +31,7 @@ from dpicl.engine.order import published, rows_ready
 from dpicl.engine.pipelines import Pipeline, load_pipelines, units_of
 from dpicl.engine.plan import begin, model_named, periods_of
 from dpicl.engine.releases import UnitReleases, named_releases, one_ledger, open_ledger
-from dpicl.engine.run_folder import Plan, UnitFolder, open_unit, run_folder
+from dpicl.engine.run_folder import BEGIN_LOCK, RELEASE_LOCK, Plan, UnitFolder, open_unit, run_folder
 from dpicl.engine.settings import Settings
 from dpicl.errors import LedgerError, ParameterError
 from dpicl.files.locks import is_free, locked
@@ -47,7 +47,7 @@ ONE_RELEASE, ONE_RELEASE_TITLE = "protect", "Demonstrations without a model"
 TEXTUAL = {name: one for name, one in METHODS.items() if isinstance(one, TextMethod) and not one.answers_queries}
 """Methods whose releases are texts for any query."""
 TABULAR = tuple(name for name, method in METHODS.items() if method.data == "table")
-_PREFIX, _LOCK = f"{ONE_RELEASE}-", "lock"
+_PREFIX = f"{ONE_RELEASE}-"
 
 
 @dataclass(frozen=True)
@@ -87,13 +87,13 @@ def release_once(plan: Plan, settings: Settings) -> Published:
 def _private_rows(dataset: str, run: Path, settings: Settings) -> Iterator[None]:
     """A release's folder of private rows is there and locked inside, and gone at the end; what killed processes have left goes first."""
     with ExitStack() as kept:
-        with locked(settings.make_home() / f".{ONE_RELEASE}.lock"):  # else a folder might go before its owner has locked it
+        with locked(settings.make_home() / BEGIN_LOCK):  # else a folder might go before its owner has locked it
             for left in settings.private_home.glob(f"*/{_PREFIX}*"):
-                if (left / _LOCK).exists() and is_free(left / _LOCK):  # a run may have such a name
+                if (left / RELEASE_LOCK).exists() and is_free(left / RELEASE_LOCK):  # a run may have such a name
                     shutil.rmtree(left, ignore_errors=True)
             kept.enter_context(passing(folder := settings.private_home / dataset / run.name))
             table_folder(settings, dataset, run)
-            kept.enter_context(locked(folder / _LOCK))
+            kept.enter_context(locked(folder / RELEASE_LOCK))
         try:
             yield
         finally:

@@ -22,6 +22,7 @@ from dpicl.errors import LedgerRefusedError, ParameterError, RunError
 BEFORE = Path(".dpicl")
 """The state home of before, below the working directory; runs are still stored there."""
 LEDGER, KEY = "ledger.db", Path("keys") / "ledger.key"
+MOVE_LOCK = ".move.lock"
 MOVING, MOVED, RESTORING = "moving", "moved", "restoring"
 """Files with a path: in a home that a move has not finished, where it comes from; in one that was moved, where it went. The last has the time
 of a backup, while it is being restored.

@@ -8,12 +8,10 @@ import os
 import shutil
 import signal
 import sqlite3
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import pytest
@@ -31,6 +29,7 @@ from dpicl.engine.state.clean import clean
 from dpicl.files.locks import locked
 from dpicl.snapshots import SnapshotPlace
 from tests.cli.test_json import keys, listed
+from tests.guard import kill_before
 from tests.harness import Place, call_main, complaint, content, install, said, shop, shop_rows
 
 Capture = pytest.CaptureFixture[str]
@@ -330,17 +329,8 @@ def test_a_run_beside_goes_on(place: Place) -> None:
 
 def die_at(line: int) -> None:
     """Clean, and be killed before the given line of the module that is carried out."""
-    left, module = [line], dpicl.engine.state.leftovers.__file__
-
-    def local(_frame: FrameType, event: str, _argument: Any) -> Any:
-        if event == "line":
-            left[0] -= 1
-            if left[0] < 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-        return local
-
     settings = Settings.from_environment()
-    sys.settrace(lambda frame, event, argument: local if frame.f_code.co_filename == module else None)
+    kill_before(line, dpicl.engine.state.leftovers)
     list(clean(settings, 90))
 
 
@@ -380,7 +370,7 @@ def test_a_backup_is_restored_by_the_command_and_says_what_to_do(place: Place, c
     with place.entered(DPICL_HOME=str(tmp_path / "bare"), DPICL_RUNS=str(tmp_path / "bare" / "runs")):
         told = said(capsys, "state", "restore", file, "--key", key)
         assert f"restored from the backup of {written['taken_utc']}, record {written['record']}" in told
-        assert "nothing more is charged" in told and "`dpicl budget NAME --cap CAP`" in told and "Count first" in told
+        assert "every cap is 0 now" in told and "`dpicl budget NAME --cap CAP`" in told and "Count first" in told
         said(capsys, *protect, str(tmp_path / "b.jsonl"))
         assert (tmp_path / "b.jsonl").read_bytes() == (place.root / "a.jsonl").read_bytes(), (
             "what was published is answered and costs nothing"

@@ -9,13 +9,10 @@ import shutil
 import signal
 import sqlite3
 import stat
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
 import pytest
 
@@ -24,6 +21,7 @@ from dpicl.engine.move_home import move_home
 from dpicl.engine.releases import open_ledger
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError, LedgerError, LedgerRefusedError
+from tests.guard import kill_before
 from tests.harness import content, is_temporary
 from tests.ledger.workload import SHOP, release
 
@@ -32,16 +30,7 @@ RELEASED = b"of the old home"
 
 def die_at(line: int, origin: Path, settings: Settings) -> None:
     """Move, and be killed before the given line of the module that is carried out."""
-    left, file = [line], dpicl.engine.move_home.__file__
-
-    def local(_frame: FrameType, event: str, _argument: Any) -> Any:
-        if event == "line":
-            left[0] -= 1
-            if left[0] < 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-        return local
-
-    sys.settrace(lambda frame, event, argument: local if frame.f_code.co_filename == file else None)
+    kill_before(line, dpicl.engine.move_home)
     move_home(origin, settings)
 
 

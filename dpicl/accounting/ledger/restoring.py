@@ -1,7 +1,6 @@
 """A ledger that comes from a backup: it may be old, and nothing more is charged in it until a person says how much.
 
-Guarantee   never a larger budget than before the backup: the cap of every account becomes what it has spent, and an account that is opened
-            later begins at 0. A release that was charged and not published by then may have been drawn since: its charge stays and its
+Guarantee   never a larger budget than before the backup: the cap of every account is 0, also of one that is opened later. A release that was charged and not published by then may have been drawn since: its charge stays and its
             name is given up, so that it is charged again if it is drawn again.
 Not covered what was charged after the backup, where neither an anchor nor a receipt is left that has seen it.
 """
@@ -9,7 +8,6 @@ Not covered what was charged after the backup, where neither an anchor nor a rec
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -19,7 +17,7 @@ from sqlalchemy import Connection, delete, select, update
 from dpicl.accounting.ledger import chain, seals
 from dpicl.accounting.ledger.anchor import Head
 from dpicl.accounting.ledger.models import accounts, drawings, entries, records
-from dpicl.accounting.ledger.rows import account_value, now, read_state, spent_of
+from dpicl.accounting.ledger.rows import now, read_state
 
 RESTORED: Literal["restored"] = "restored"
 AFTER_RESTORE = "after_restore"
@@ -51,10 +49,7 @@ def write(connection: Connection, key: bytes, backup: Backup, seen: Iterable[Hea
     for table in (entries, drawings):
         for release_id in dropped:
             connection.execute(delete(table).where(table.c.release_id == release_id))
-    for row in connection.execute(select(accounts).where(accounts.c.benchmark.is_(False))).all():
-        spent = spent_of(connection, row.name).cost(account_value(row).delta_cap).epsilon
-        cap = spent if math.isfinite(spent) else 0.0
-        connection.execute(update(accounts).where(accounts.c.name == row.name).values(epsilon_cap=cap))
+    connection.execute(update(accounts).where(accounts.c.benchmark.is_(False)).values(epsilon_cap=0.0))
     seals.seal_all(connection)
     state = read_state(connection)
     del state["seals"]

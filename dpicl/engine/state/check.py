@@ -28,12 +28,12 @@ from dpicl.accounting.ledger.keys import KEY_BYTES
 from dpicl.accounting.ledger.models import SCHEMA
 from dpicl.engine.receipts import artefacts, lost, newest
 from dpicl.engine.releases import ledger_file, looked_at
-from dpicl.engine.run_folder import LOCK
+from dpicl.engine.run_folder import BEGIN_LOCK, LOCK, RELEASE_LOCK
 from dpicl.engine.settings import Settings
 from dpicl.engine.state.clean import published
 from dpicl.engine.state.leftovers import DAY, orphans
 from dpicl.engine.state.restore import ANCHOR
-from dpicl.engine.state_home import KEY, check_one_home
+from dpicl.engine.state_home import KEY, MOVE_LOCK, check_one_home
 from dpicl.errors import DpiclError, LedgerRefusedError
 from dpicl.files.locks import is_free
 
@@ -153,9 +153,9 @@ def _intact(connection: Connection, key: bytes, place: str, settings: Settings) 
 def _locks(settings: Settings) -> Iterator[Finding]:
     """Who works here now."""
     home = settings.home
-    names = {home / ".move.lock": "the ledger is being moved or restored", home / ".protect.lock": "a release begins"}
+    names = {home / MOVE_LOCK: "the ledger is being moved or restored", home / BEGIN_LOCK: "a release begins"}
     names |= {lock: f"run {lock.parent.name} is being worked on" for lock in sorted(settings.runs.glob(f"[!.]*/{LOCK}"))}
-    names |= {lock: f"release {lock.parent.name} is being made" for lock in sorted(home.glob("private/*/*/lock"))}
+    names |= {lock: f"release {lock.parent.name} is being made" for lock in sorted(settings.private_home.glob(f"*/*/{RELEASE_LOCK}"))}
     names |= {lock: f"scheduled run {lock.name} is being worked on" for lock in sorted(home.glob("locks/*"))}
     for lock, sentence in names.items():
         if not is_free(lock):

@@ -19,7 +19,7 @@ from itertools import chain
 from pathlib import Path
 from secrets import token_hex
 
-from dpicl.engine.run_folder import LOCK, PLAN
+from dpicl.engine.run_folder import LOCK, PLAN, RELEASE_LOCK
 from dpicl.engine.settings import Settings
 from dpicl.files.locks import is_free, locked_if_free
 from dpicl.leaving import GONE
@@ -28,7 +28,6 @@ from dpicl.snapshots import is_over
 HOUR, DAY = 3600.0, 86_400.0
 DRAFT_SECONDS, ROWS_SECONDS = HOUR, DAY
 """Age of a draft, and of private rows that no process works on, after which nobody goes on with them."""
-_OWN_LOCK = "lock"
 _DRAFT = re.compile(r"\..+\.([0-9a-f]{12}|[a-z0-9_]{8}|[0-9]+)|\.dry-run-.+")
 _NO_RUNS = ("journals", "drawn-from")
 """Folders of `private/` that hold no folders of runs."""
@@ -82,7 +81,7 @@ def orphans(settings: Settings, now: float, published: Collection[str], *, rows_
         published: names of releases that stand, whose journals serve nothing.
         rows_elsewhere: before when private rows were last changed of a run that is in no folder here, and may be in another one.
     """
-    home, private = settings.home, settings.home / "private"
+    home, private = settings.home, settings.private_home
     for path in chain(settings.runs.glob(f"{GONE}*"), private.glob(f"*/{GONE}*")):
         yield Leftover(path, "was being removed", is_private=path.is_relative_to(private))
     for folder, is_private in ((home, False), (settings.runs, False), (private / "journals", True)):
@@ -102,10 +101,10 @@ def orphans(settings: Settings, now: float, published: Collection[str], *, rows_
 
 def _rows(settings: Settings, now: float, elsewhere: float) -> Iterator[Leftover]:
     """Private rows that no process works on; a run that goes on reads them again."""
-    for folder in (settings.home / "private").glob("*/[!.]*"):
+    for folder in settings.private_home.glob("*/[!.]*"):
         if folder.parent.name in _NO_RUNS or not folder.is_dir():
             continue
-        run, own = settings.runs / folder.name, folder / _OWN_LOCK
+        run, own = settings.runs / folder.name, folder / RELEASE_LOCK
         locks = (*((run / LOCK,) if (run / PLAN).exists() else ()), *((own,) if own.exists() else ()))
         before = now - (DRAFT_SECONDS if own.exists() else ROWS_SECONDS) if locks else elsewhere
         if is_older(folder, before) and all(map(is_free, locks)):
@@ -115,8 +114,8 @@ def _rows(settings: Settings, now: float, elsewhere: float) -> Iterator[Leftover
 def expired(settings: Settings, before: float) -> Iterator[Leftover]:
     """Runs that nothing was written to since, whatever state they are in, with what they keep in private; and marks of scheduled runs."""
     for folder in sorted(settings.runs.glob("[!.]*/")):
-        places = list((settings.home / "private").glob(f"*/{folder.name}"))
-        locks = (folder / LOCK, *(place / _OWN_LOCK for place in places if (place / _OWN_LOCK).exists()))
+        places = list(settings.private_home.glob(f"*/{folder.name}"))
+        locks = (folder / LOCK, *(place / RELEASE_LOCK for place in places if (place / RELEASE_LOCK).exists()))
         if (folder / PLAN).is_file() and all(is_older(one, before) for one in (folder, *places)) and all(map(is_free, locks)):
             for place in places:
                 yield Leftover(place, "private rows of an old run", is_private=True, locks=locks, before=before)
@@ -143,7 +142,7 @@ def _changes(path: Path) -> Iterator[float]:
     is_empty = True
     for parent, folders, files in os.walk(path):
         for name in (*files, *folders):
-            if name not in (LOCK, _OWN_LOCK):
+            if name not in (LOCK, RELEASE_LOCK):
                 with suppress(OSError):  # gone meanwhile
                     yield os.lstat(os.path.join(parent, name)).st_mtime  # noqa: PTH118 - of thousands
                     is_empty = False

@@ -28,7 +28,7 @@ from dpicl.engine.releases import address_of, ledger_file
 from dpicl.engine.settings import Settings
 from dpicl.engine.state.backup import KEYS, MANIFEST, RELEASED, Manifest, ledger_place
 from dpicl.engine.state.sealed import read_archive, read_key
-from dpicl.engine.state_home import KEY, LEDGER, RESTORING, check_one_home
+from dpicl.engine.state_home import KEY, LEDGER, MOVE_LOCK, RESTORING, check_one_home
 from dpicl.errors import DpiclError, LedgerError, LedgerRefusedError, ParameterError
 from dpicl.files.durable import sync_folder
 from dpicl.files.locks import locked
@@ -55,7 +55,7 @@ def restore(settings: Settings, source: Path, key_file: Path) -> Restored:
         LedgerRefusedError: the home has a ledger, or something that is not in the backup; or this host has seen more than the backup holds.
     """
     key, home = read_key(key_file), settings.make_home()
-    with locked(home / ".move.lock"):
+    with locked(home / MOVE_LOCK):
         manifest = _manifest(source, key)
         if manifest.ledger != ledger_place(settings):
             expected = "no DPICL_LEDGER" if manifest.ledger == "file" else "the address of the PostgreSQL that it was charged in"
