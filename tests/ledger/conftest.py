@@ -11,8 +11,6 @@ from benchmarks.speed.fork_server import own_fork_server
 from tests.ledger.postgres import Server, running_postgres
 from tests.ledger.workload import Place
 
-TWICE = ("test_killed.py", "test_migrations.py")
-
 
 @pytest.fixture(scope="package", autouse=True)
 def forks() -> Iterator[None]:
@@ -29,9 +27,9 @@ def postgres() -> Iterator[Server]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of what takes a minute on each database `make test` tries one."""
+    """Kills at every step take a minute on each database, and `make test` makes them on one."""
     for item in items:
-        if item.path.name in TWICE and "postgresql" in item.name:
+        if "killed" in item.nodeid and "postgresql" in item.name:
             item.add_marker(pytest.mark.exhaustive)
 
 
