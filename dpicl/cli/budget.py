@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 
 from dpicl.accounting.ledger import Account
-from dpicl.cli.terminal import console, errors, new_table, note, say, say_json
+from dpicl.cli.terminal import console, errors, new_table, note, number, say, say_json
 from dpicl.engine.forecast import forecast
 from dpicl.engine.pipelines import load_pipelines
 from dpicl.engine.quote import AccountQuote, differing_caps, payer
@@ -152,8 +152,3 @@ def change_cap(name: str, epsilon: float, delta: float | None) -> None:
     left = "nothing left to spend" if spent >= epsilon else f"left {number(epsilon - spent)}"
     was = "" if before is None or before.epsilon_cap is None else f" (was {number(before.epsilon_cap)})"
     say(f"{name}: cap {number(epsilon)}{was}, spent {number(spent)}, {left}")
-
-
-def number(value: float | None) -> str:
-    """Of a table: four figures, or that there is none."""
-    return "none" if value is None else f"{value:.4g}"

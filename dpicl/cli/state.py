@@ -9,10 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from dpicl.cli.budget import number
 from dpicl.cli.contributed import FLOWS
 from dpicl.cli.options import AsJson
-from dpicl.cli.terminal import console, errors, new_table, note, say, say_json
+from dpicl.cli.terminal import console, errors, new_table, note, number, say, say_json
 from dpicl.engine.settings import Settings, read_days
 
 state_app = typer.Typer(help="Check, clean, back up and restore the state folder.", no_args_is_help=True)

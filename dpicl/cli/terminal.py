@@ -148,3 +148,8 @@ def check_state() -> None:
     settings = Settings.from_environment()
     _ = settings.log_format
     check_one_home(settings.home)
+
+
+def number(value: float | None) -> str:
+    """Of a table: four figures, or that there is none."""
+    return "none" if value is None else f"{value:.4g}"

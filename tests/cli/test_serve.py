@@ -82,7 +82,7 @@ def deployments(world: World) -> dict[str, dict[str, Any]]:
 
 
 def test_every_pipeline_is_a_deployment_with_its_schedule(world: World, declared: dict[str, Any], serving: Serving) -> None:
-    until(lambda: set(declared) <= set(deployments(world)), 120, "the deployments")
+    until(lambda: set(declared) <= set(deployments(world)), 300, "the deployments")
     for name, pipeline in declared.items():
         found, wanted = deployments(world)[name], pipeline.get("schedule") or {}
         changes = {"changes": wanted["parameters"]} if "parameters" in wanted else {}
@@ -121,7 +121,7 @@ def asked_for(world: World, pipeline: str) -> str:
 @pytest.fixture(scope="module")
 def yearly(world: World, declared: dict[str, Any], serving: Serving) -> str:
     """A flow run of the yearly pipeline that was asked for at once: it is done while others wait for the next minute."""
-    until(lambda: set(declared) <= set(deployments(world)), 120, "the deployments")
+    until(lambda: set(declared) <= set(deployments(world)), 300, "the deployments")
     return asked_for(world, "yearly")
 
 
