@@ -1,7 +1,9 @@
 """A ledger that comes from a backup: it may be old, and nothing more is charged in it until a person says how much.
 
-Guarantee   never a larger budget than before the backup: the cap of every account is 0, also of one that is opened later. A release that was charged and not published by then may have been drawn since: its charge stays and its
-            name is given up, so that it is charged again if it is drawn again.
+Guarantee   never a larger budget than before the backup: the cap of every account is 0, also of one that is opened later. A release
+            that was charged and not published by then may have been drawn since: its charge stays and its name is given up, so that it is
+            charged again if it is drawn again. Records since then name the one that closed the budgets: they are told from those of the
+            chain that went on after the backup.
 Not covered what was charged after the backup, where neither an anchor nor a receipt is left that has seen it.
 """
 
@@ -22,6 +24,10 @@ from dpicl.accounting.ledger.rows import now, read_state
 RESTORED: Literal["restored"] = "restored"
 AFTER_RESTORE = "after_restore"
 """A kind of record; and what the first record of a rebuilt ledger says where the lost one had such a record."""
+BRANCH = "branch"
+"""In a record that charges, publishes or sets a cap: the hash of the one that its chain began anew with. In that one: that all later ones
+say so.
+"""
 
 
 @dataclass(frozen=True)
@@ -54,7 +60,16 @@ def write(connection: Connection, key: bytes, backup: Backup, seen: Iterable[Hea
     state = read_state(connection)
     del state["seals"]
     source = {"identity": backup.identity, "taken_utc": backup.taken_utc, "record": backup.head.sequence}
-    return chain.append(connection, key, end, RESTORED, {**state, "backup": source, "dropped": dropped, "restored_utc": now()})
+    return chain.append(
+        connection, key, end, RESTORED, {**state, "backup": source, "dropped": dropped, BRANCH: True, "restored_utc": now()}
+    )
+
+
+def branch_of(connection: Connection) -> dict[str, str]:
+    """What a record says of where the chain began anew; nothing where it never did."""
+    anew = select(records.c.hash).where(records.c.kind.in_((RESTORED, "adopted"))).order_by(records.c.sequence.desc()).limit(1)
+    newest = connection.execute(anew).scalar()
+    return {} if newest is None else {BRANCH: newest}
 
 
 def was_restored(connection: Connection) -> bool:
