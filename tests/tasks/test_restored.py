@@ -317,6 +317,32 @@ def test_a_home_comes_back_beside_a_ledger_on_a_server(settings: Settings, serve
         restore(shared, file, key)
 
 
+def test_every_restore_beside_a_ledger_on_a_server_closes_its_budgets(
+    settings: Settings, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The database may have been lost again, and come back from its own dump of a time when caps had been stated."""
+    shared, sealed = replace(settings, home=tmp_path / "shared", ledger=server.emptied()), (tmp_path / "backup", tmp_path / "key")
+    charged(shared)
+    back_up(shared, *sealed)
+    records = []
+    for _ in range(2):
+        shutil.rmtree(shared.home)
+        with monkeypatch.context() as patched:
+            patched.setattr(dpicl.engine.state.restore, "_place", _killed)
+            with pytest.raises(KeyboardInterrupt):
+                restore(shared, *sealed)
+        records.append(restore(shared, *sealed).record)
+        with open_ledger(shared) as ledger:
+            assert ledger.verify() == records[-1], "once an attempt, however often it is killed"
+            assert {one.epsilon_cap for one in ledger.accounts()} == {0}
+            ledger.set_cap("shop", 9.0)
+    assert records[1] == records[0] + 2
+
+
+def _killed(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
 def test_a_backup_of_a_ledger_in_use_is_of_one_moment(settings: Settings, tmp_path: Path) -> None:
     with open_ledger(settings) as ledger:
         ledger.set_cap("shop", 1000.0)

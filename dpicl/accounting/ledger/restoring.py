@@ -32,15 +32,19 @@ say so.
 
 @dataclass(frozen=True)
 class Backup:
-    """Which backup a ledger comes from: its random name, when it was taken, and the end of the chain in it."""
+    """Which backup a ledger comes from: its random name, when it was taken, the end of the chain in it; and a random name of this attempt.
+
+    One backup is restored more than once where a ledger on a server, restored beside it, is lost again and comes back from its own dump.
+    """
 
     identity: str
     taken_utc: str
     head: Head
+    attempt: str
 
 
 def write(connection: Connection, key: bytes, backup: Backup, seen: Iterable[Head]) -> Head:
-    """Close the budgets of a ledger that is what a backup says, once, and give its end.
+    """Close the budgets of a ledger that is what a backup says, once an attempt, and give its end.
 
     Raises LedgerRefusedError: it was edited, does not hold the backup's last record, or ends before a record that this host has `seen`.
     """
@@ -48,7 +52,7 @@ def write(connection: Connection, key: bytes, backup: Backup, seen: Iterable[Hea
     for head in (backup.head, *seen):
         chain.check_seen(connection, head, end)
     chain.verify(connection, key, end)
-    known = select(records.c.sequence).where(records.c.kind == RESTORED, records.c.content.contains(backup.identity, autoescape=True))
+    known = select(records.c.sequence).where(records.c.kind == RESTORED, records.c.content.contains(backup.attempt, autoescape=True))
     if connection.execute(known).first() is not None:
         return end
     dropped = sorted(connection.execute(select(entries.c.release_id).where(entries.c.artefact_sha256.is_(None))).scalars())
@@ -59,7 +63,7 @@ def write(connection: Connection, key: bytes, backup: Backup, seen: Iterable[Hea
     seals.seal_all(connection)
     state = read_state(connection)
     del state["seals"]
-    source = {"identity": backup.identity, "taken_utc": backup.taken_utc, "record": backup.head.sequence}
+    source = {"identity": backup.identity, "attempt": backup.attempt, "taken_utc": backup.taken_utc, "record": backup.head.sequence}
     return chain.append(
         connection, key, end, RESTORED, {**state, "backup": source, "dropped": dropped, BRANCH: True, "restored_utc": now()}
     )

@@ -76,7 +76,7 @@ class Ledger(Readings):
 
     @classmethod
     def restore(cls, url: str | URL, key: bytes, backup: restoring.Backup, seen: Sequence[Head]) -> Head:
-        """Let the ledger at `url`, which is what a backup says, go on with budgets that are closed; once, and gives its end.
+        """Let the ledger at `url`, which is what a backup says, go on with budgets that are closed; once an attempt, and gives its end.
         Raises LedgerRefusedError: it was edited, is not the backup's, or ends before a record that this host has `seen`.
         """
         with closing(Database(url)) as database, database.writing() as connection:

@@ -15,6 +15,7 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from secrets import token_hex
 
 from sqlalchemy import URL
 
@@ -61,11 +62,12 @@ def restore(settings: Settings, source: Path, key_file: Path) -> Restored:
             expected = "no DPICL_LEDGER" if manifest.ledger == "file" else "the address of the PostgreSQL that it was charged in"
             raise ParameterError("DPICL_LEDGER", "set" if settings.ledger else "not set", f"{expected}, as where {source.name} was written")
         file = ledger_file(settings)
-        is_new = _begin(home, file, f"{manifest.taken_utc} {manifest.identity}")
+        attempt, is_new = _begin(home, file, f"{manifest.taken_utc} {manifest.identity}")
+        backup = Backup(manifest.identity, manifest.taken_utc, Head(manifest.record, manifest.hash), attempt)
         if file is None or not file.exists():
             try:
                 _compare(settings, source, key)
-                _close(settings, manifest, source, key)
+                _close(settings, backup, source, key)
             except DpiclError:
                 if is_new:  # nothing was placed
                     (home / RESTORING).unlink()
@@ -74,7 +76,7 @@ def restore(settings: Settings, source: Path, key_file: Path) -> Restored:
             if file is not None:
                 os.link(_closed(file), file)  # not in the place of one that somebody made meanwhile
                 sync_folder(file.parent)
-        restored = _open(settings, manifest)
+        restored = _open(settings, manifest, backup)
         if file is not None:
             _closed(file).unlink(missing_ok=True)
         (home / RESTORING).unlink()
@@ -90,18 +92,20 @@ def _manifest(source: Path, key: bytes) -> Manifest:
     raise ParameterError("backup", source.name, "a file that `dpicl state backup` wrote")
 
 
-def _begin(home: Path, file: Path | None, mark: str) -> bool:
-    """Mark the home; whether no try before this one did."""
+def _begin(home: Path, file: Path | None, backup: str) -> tuple[str, bool]:
+    """Mark the home; gives a random name of this attempt, and whether it is no earlier one that goes on."""
     if (home / RESTORING).exists():
-        if (home / RESTORING).read_text("utf-8") != mark:
+        marked, _, attempt = (home / RESTORING).read_text("utf-8").rpartition(" ")
+        if marked != backup:
             check_one_home(home)
-        return False
+        return attempt, False
     check_one_home(home)
-    publish(home / RESTORING, lambda file: file.write(mark.encode()), mode=PRIVATE_MODE)
+    attempt = token_hex(16)
+    publish(home / RESTORING, lambda file: file.write(f"{backup} {attempt}".encode()), mode=PRIVATE_MODE)
     if file is not None and file.exists():  # looked at under the mark, else another process may make one meanwhile
         (home / RESTORING).unlink()
         raise LedgerRefusedError(f"{file}: is a ledger already; expected a state home without one, or DPICL_HOME set to a new folder")
-    return True
+    return attempt, True
 
 
 def _compare(settings: Settings, source: Path, key: bytes) -> None:
@@ -129,7 +133,7 @@ def _path(settings: Settings, name: str) -> Path:
     return settings.home.joinpath(*parts)
 
 
-def _close(settings: Settings, manifest: Manifest, source: Path, key: bytes) -> None:
+def _close(settings: Settings, backup: Backup, source: Path, key: bytes) -> None:
     """Close the budgets in a copy of the backup's ledger, beside its place; of one on a server, in it."""
     contents = {name: content for name, content in read_archive(source, key) if name in (LEDGER, KEY.as_posix())}
     file, url = ledger_file(settings), address_of(settings)
@@ -141,7 +145,7 @@ def _close(settings: Settings, manifest: Manifest, source: Path, key: bytes) -> 
         url = URL.create("sqlite", database=str(copy))
     seen = [anchor.read() for anchor in (Anchor(settings.home / ANCHOR), newest(settings))]
     try:
-        Ledger.restore(url, contents[KEY.as_posix()], _backup(manifest), seen)
+        Ledger.restore(url, contents[KEY.as_posix()], backup, seen)
     except LedgerRefusedError as error:
         if file is not None:
             _closed(file).unlink()
@@ -149,10 +153,6 @@ def _close(settings: Settings, manifest: Manifest, source: Path, key: bytes) -> 
             f"{source.name}: {error}; a backup cannot undo what was charged since it was taken: expected a newer one, or `dpicl ledger adopt`, "
             "which rebuilds the ledger from the receipts in released/"
         ) from None
-
-
-def _backup(manifest: Manifest) -> Backup:
-    return Backup(manifest.identity, manifest.taken_utc, Head(manifest.record, manifest.hash))
 
 
 def _closed(file: Path) -> Path:
@@ -167,12 +167,12 @@ def _place(settings: Settings, source: Path, key: bytes) -> None:
             publish(path, lambda file, content=content: file.write(content), mode=PRIVATE_MODE)  # type: ignore[misc]
 
 
-def _open(settings: Settings, manifest: Manifest) -> Restored:
+def _open(settings: Settings, manifest: Manifest, backup: Backup) -> Restored:
     """The ledger in its place, after its chain and the record that closes its budgets were checked."""
     with Ledger.open(address_of(settings), load_key(settings.home / KEY), settings.home / ANCHOR) as ledger:
         ledger.verify()
         record = ledger.adopted_record()
-        if json.loads(record.get("content", "{}")).get("backup", {}).get("identity") != manifest.identity:
+        if json.loads(record.get("content", "{}")).get("backup", {}).get("attempt") != backup.attempt:
             raise LedgerError(f"{ledger.place}: does not say that it comes from the backup of {manifest.taken_utc}; expected a new restore")
         write_adopted(ledger, settings)
         accounts = [(account, ledger.spent(account.name).epsilon) for account in ledger.accounts() if not account.benchmark]
