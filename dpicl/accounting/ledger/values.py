@@ -98,8 +98,9 @@ class Quote:
 
     @property
     def allowed(self) -> bool:
-        """Whether `reserve` would accept them; where nothing new is to be charged, whatever the cap."""
-        return self.cap is None or self.after.epsilon <= self.cap or not (self.cost.epsilon or self.cost.delta)
+        """Whether `reserve` would accept them; where nothing new is to be charged, whatever the cap. One of 0 admits nothing else."""
+        is_free = not (self.cost.epsilon or self.cost.delta)
+        return is_free or self.cap is None or (self.cap > 0 and self.after.epsilon <= self.cap)
 
     @property
     def left(self) -> float | None:
