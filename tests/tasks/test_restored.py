@@ -176,6 +176,20 @@ def test_the_same_home_takes_its_backup_back(settings: Settings, backup: tuple[P
         ledger.verify()
 
 
+@pytest.mark.parametrize("log", ["-wal", "-shm", "-journal"])
+def test_a_log_that_was_left_beside_a_lost_ledger_is_named(settings: Settings, backup: tuple[Path, Path], log: str) -> None:
+    """SQLite would read it as the restored ledger's."""
+    lose(settings)
+    receipt_of(settings, "shop", release("c").release_id).unlink()
+    (left := settings.home / f"ledger.db{log}").write_bytes(b"of the lost one")
+    for _ in range(2):
+        with pytest.raises(LedgerRefusedError, match=f"ledger.db{log}: belongs to a ledger that is gone.*put it aside with the ledger"):
+            restore(settings, *backup)
+    assert not (settings.home / RESTORING).exists()
+    left.unlink()
+    assert restore(settings, *backup).record
+
+
 def test_a_file_of_another_installation_is_not_written_over(settings: Settings, backup: tuple[Path, Path], tmp_path: Path) -> None:
     home = bare(settings, tmp_path)
     load_key(home.make_home() / KEY)

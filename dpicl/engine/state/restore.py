@@ -102,10 +102,18 @@ def _begin(home: Path, file: Path | None, backup: str) -> tuple[str, bool]:
     check_one_home(home)
     attempt = token_hex(16)
     publish(home / RESTORING, lambda file: file.write(f"{backup} {attempt}".encode()), mode=PRIVATE_MODE)
-    if file is not None and file.exists():  # looked at under the mark, else another process may make one meanwhile
+    left = [] if file is None else [one for one in (file, *_logs(file)) if os.path.lexists(one)]
+    if left:  # looked at under the mark, else another process may make one meanwhile
         (home / RESTORING).unlink()
-        raise LedgerRefusedError(f"{file}: is a ledger already; expected a state home without one, or DPICL_HOME set to a new folder")
+        if left[0] == file:
+            raise LedgerRefusedError(f"{file}: is a ledger already; expected a state home without one, or DPICL_HOME set to a new folder")
+        raise LedgerRefusedError(f"{left[0]}: belongs to a ledger that is gone, and would be read with the restored one; put it aside with the ledger")
     return attempt, True
+
+
+def _logs(file: Path) -> list[Path]:
+    """Files that SQLite keeps beside a database and reads with it, whichever it belongs to."""
+    return [file.with_name(file.name + suffix) for suffix in ("-wal", "-shm", "-journal")]
 
 
 def _compare(settings: Settings, source: Path, key: bytes) -> None:
@@ -139,8 +147,8 @@ def _close(settings: Settings, backup: Backup, source: Path, key: bytes) -> None
     file, url = ledger_file(settings), address_of(settings)
     if file is not None:
         copy = _closed(file)
-        for log in ("-wal", "-shm", "-journal"):  # of a killed try
-            copy.with_name(copy.name + log).unlink(missing_ok=True)
+        for log in _logs(copy):  # of a killed try
+            log.unlink(missing_ok=True)
         publish(copy, lambda target: target.write(contents[LEDGER]), mode=PRIVATE_MODE, replace=True)
         url = URL.create("sqlite", database=str(copy))
     seen = [anchor.read() for anchor in (Anchor(settings.home / ANCHOR), newest(settings))]
