@@ -222,6 +222,18 @@ def test_a_draft_is_told_and_one_beside_a_release_is_left_to_the_user(place: Pla
     assert draft.exists() and not (place.home / ".moved.0123456789ab").exists()
 
 
+def test_a_file_of_the_user_is_no_draft(place: Place, capsys: Capture) -> None:
+    mine = [made(place.home / name, days=900) for name in (".mynotes.20240101", "runs/.backup.abcdefgh/important", ".x.0123456789ab")]
+    ours = [
+        made(place.home / name, days=900)
+        for name in (".ledger.anchor.json.a_b0c1d2", ".benchmarks.json.0123456789ab", "runs/.dry-run-a_b0c1d2/plan.json")
+    ]
+    journal = made(place.home / "private" / "journals" / f".{RELEASE}.4711" / "seed", days=900)
+    aged(place.home, 900)
+    said(capsys, "state", "clean")
+    assert all(path.exists() for path in mine) and not any(path.exists() for path in (*ours, journal))
+
+
 # What goes and what stays.
 
 
@@ -309,6 +321,32 @@ def test_a_run_that_was_changed_meanwhile_stays(place: Place) -> None:
     made(folder / "units" / "u" / "results.json")
     assert not one.remove() and folder.exists()
     assert list(removing) == []
+
+
+def test_nothing_goes_behind_a_link(place: Place, capsys: Capture, tmp_path: Path) -> None:
+    """A scratch disk, an archive or another program's folder may be linked to; `private` and the folder of runs may be links themselves."""
+    far = tmp_path / "far"
+    rows = made(far / "private" / "till" / "r" / "rows", days=900)
+    shutil.rmtree(place.home / "private", ignore_errors=True)
+    (place.home / "private").symlink_to(far / "private")
+    shutil.move(place.home / "runs", far / "runs")
+    (place.home / "runs").symlink_to(far / "runs")
+    old = run("old", days=900)
+    behind = {
+        "dask": made(far / "scratch" / "thesis" / "data.csv", days=900),
+        "locks": made(far / "marks" / "mark", days=900),
+        "private/tables": made(far / "disk" / "other" / "precious.txt", days=900),
+        f"private/journals/{RELEASE}/1/votes": made(far / "votes" / "x.snapshot", days=900),
+        "runs/linked": made(far / "archive" / "plan.json", days=900),
+    }
+    for name, file in behind.items():
+        shutil.rmtree(place.home / name, ignore_errors=True)
+        (place.home / name).parent.mkdir(parents=True, exist_ok=True)
+        (place.home / name).symlink_to(file.parents[1] if name in ("dask", "private/tables") else file.parent)
+    found, listed = str(found_by(capsys)), said(capsys, "state", "clean", "--dry-run")
+    assert not any(place.home.joinpath(name, "").as_posix() + "/" in found + listed for name in behind)
+    said(capsys, "state", "clean")
+    assert all(file.exists() for file in behind.values()) and not rows.exists() and not old.exists()
 
 
 def test_a_run_beside_goes_on(place: Place) -> None:

@@ -107,7 +107,9 @@ def _begin(home: Path, file: Path | None, backup: str) -> tuple[str, bool]:
         (home / RESTORING).unlink()
         if left[0] == file:
             raise LedgerRefusedError(f"{file}: is a ledger already; expected a state home without one, or DPICL_HOME set to a new folder")
-        raise LedgerRefusedError(f"{left[0]}: belongs to a ledger that is gone, and would be read with the restored one; put it aside with the ledger")
+        raise LedgerRefusedError(
+            f"{left[0]}: belongs to a ledger that is gone, and would be read with the restored one; put it aside with the ledger"
+        )
     return attempt, True
 
 
