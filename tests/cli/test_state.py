@@ -414,10 +414,13 @@ def test_a_backup_is_restored_by_the_command_and_says_what_to_do(place: Place, c
             "what was published is answered and costs nothing"
         )
         new = (*protect, str(tmp_path / "c.jsonl"), "--epsilon", "2")
-        assert "a higher cap by `dpicl budget till --cap EPSILON`" in complaint(call_main(new, capsys))
+        closed = f"`dpicl budget till --cap EPSILON`; closed by the restore of a backup of {written['taken_utc']}"
+        assert f"a higher cap by {closed}" in complaint(call_main(new, capsys))
         contract = place.root / "contracts" / "till.yaml"
         contract.write_text(contract.read_text().replace("epsilon: 1000", "epsilon: 5000"))
         assert "left 0" in complaint(call_main(new, capsys)), "a contract does not raise it"
+        proposed = f"`dpicl budget till --cap 5000`, less what was released since the backup of {written['taken_utc']}, changes it"
+        assert proposed in said(capsys, "budget")
         said(capsys, "budget", "till", "--cap", "10")
         said(capsys, *new)
         assert faults(capsys) == []

@@ -6,6 +6,7 @@ import hashlib
 import json
 import multiprocessing
 import os
+import re
 import shutil
 import signal
 import stat
@@ -83,7 +84,7 @@ def test_a_restored_ledger_verifies_and_says_where_it_comes_from(settings: Setti
 
 def test_nothing_is_charged_until_caps_are_stated(settings: Settings, backup: tuple[Path, Path], tmp_path: Path) -> None:
     """Whatever contracts declare: the one that was known, a larger one, or one of rows that the backup does not know."""
-    restore(home := bare(settings, tmp_path), *backup)
+    done = restore(home := bare(settings, tmp_path), *backup)
     with open_ledger(home) as ledger:
         for account, place in (
             (SHOP, AT),
@@ -94,14 +95,18 @@ def test_nothing_is_charged_until_caps_are_stated(settings: Settings, backup: tu
             for declared in (account, replace(account, epsilon_cap=1000.0)):
                 known = ledger.ensure_account(declared, [place])
                 assert known.epsilon_cap == 0
-                with pytest.raises(BudgetError):
+                with pytest.raises(
+                    BudgetError, match=f"of cap 0, .*; closed by the restore of a backup of {re.escape(done.manifest.taken_utc)}$"
+                ):
                     ledger.reserve(release("x", cost(1e-9), account=account.name), first=declared)
         assert not ledger.reserve(release("a")).is_new, "what stands costs nothing"
         ledger.set_cap("shop", 4.0)
         ledger.set_cap("new", 1.0)
         assert ledger.reserve(release("x")).is_new and ledger.reserve(release("y", account="new")).is_new
-        with pytest.raises(BudgetError, match="spent 4 of cap 4"):
+        with pytest.raises(BudgetError, match=r"spent 4 of cap 4.*\(pure sum\)$"):
             ledger.reserve(release("z"))
+        ledger.set_cap("new", 0.0)
+        assert ledger.dry_run("new", []).closed_by == "", "a command has set it since"
         assert ledger.ensure_account(replace(SHOP, epsilon_cap=1000.0), [AT]).epsilon_cap == 4.0
         ledger.verify()
 
@@ -122,7 +127,12 @@ def test_a_host_that_has_seen_more_refuses_the_backup(settings: Settings, backup
         draw(ledger, settings, "e")
     with pytest.raises(LedgerRefusedError, match="is a ledger already"):
         restore(settings, *backup)
+    path = receipt_of(settings, "shop", release("a").release_id)
+    older, _ = path.read_bytes(), path.write_text("[]")
     lose(settings, anchor=False)
+    with pytest.raises(LedgerRefusedError, match=r"receipt: is not the backup's; expected a newer backup, or `dpicl ledger adopt`$"):
+        restore(settings, *backup)
+    path.write_bytes(older)
     with pytest.raises(LedgerRefusedError, match="was released and is not in the backup.*`dpicl ledger adopt`"):
         restore(settings, *backup)
     shutil.rmtree(settings.home / "released")

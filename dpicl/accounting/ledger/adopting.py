@@ -23,7 +23,7 @@ from dpicl.accounting.guarantee import Neighbours
 from dpicl.accounting.ledger import chain, seals
 from dpicl.accounting.ledger.anchor import Head
 from dpicl.accounting.ledger.models import drawings, entries, head
-from dpicl.accounting.ledger.restoring import AFTER_RESTORE, BRANCH, RESTORED, is_restored
+from dpicl.accounting.ledger.restoring import AFTER_RESTORE, BRANCH, RESTORED, backup_time
 from dpicl.accounting.ledger.rows import LedgerState, account_row, now, write_state
 from dpicl.accounting.ledger.values import Account
 from dpicl.errors import LedgerRefusedError
@@ -66,15 +66,15 @@ class Remains:
 
 @dataclass(frozen=True)
 class Rebuilt:
-    """A ledger to be: its state, its entries, the number that its first record has at least, accounts that are exhausted, and whether the lost
-    one came from a backup.
+    """A ledger to be: its state, its entries, the number that its first record has at least, accounts that are exhausted, and the time of the
+    backup that the lost one came from, None where it came from none.
     """
 
     state: LedgerState
     entries: list[dict[str, Any]]
     last: int
     exhausted: list[str]
-    after_restore: bool
+    after_restore: str | None
 
 
 def rebuilt(key: bytes, remains: Remains) -> Rebuilt:
@@ -89,7 +89,7 @@ def rebuilt(key: bytes, remains: Remains) -> Rebuilt:
         unproved |= newest.keys()
     state = _state(newest, unproved)
     _exhaust(state, unproved, remains.addresses, {row["account"]: row for row in rows})
-    return Rebuilt(state, rows, last, sorted(unproved), is_restored(remains.adopted.get("kind"), begun))
+    return Rebuilt(state, rows, last, sorted(unproved), backup_time(remains.adopted.get("kind"), begun))
 
 
 @dataclass(frozen=True)
@@ -218,7 +218,7 @@ def write(connection: Connection, key: bytes, made: Rebuilt, first: int) -> Head
         connection.execute(insert(drawings), [{"release_id": row["release_id"]} for row in made.entries])
     seals.seal_all(connection)
     connection.execute(update(head).values(sequence=first - 1, hash=""))
-    note = {BRANCH: True} | ({AFTER_RESTORE: True} if made.after_restore else {})
+    note = {BRANCH: True} | ({} if made.after_restore is None else {AFTER_RESTORE: made.after_restore})
     return chain.append(connection, key, Head(first - 1), "adopted", {**made.state, "entries": made.entries, **note, "adopted_utc": now()})
 
 

@@ -20,10 +20,11 @@ from dpicl.accounting.ledger import chain, seals
 from dpicl.accounting.ledger.anchor import Head
 from dpicl.accounting.ledger.models import accounts, drawings, entries, records
 from dpicl.accounting.ledger.rows import now, read_state
+from dpicl.accounting.ledger.values import Account
 
 RESTORED: Literal["restored"] = "restored"
 AFTER_RESTORE = "after_restore"
-"""A kind of record; and what the first record of a rebuilt ledger says where the lost one had such a record."""
+"""A kind of record; and where the lost ledger had one, the time of its backup in the first record of the rebuilt one."""
 BRANCH = "branch"
 """In a record that charges, publishes or sets a cap: the hash of the one that its chain began anew with. In that one: that all later ones
 say so.
@@ -76,12 +77,35 @@ def branch_of(connection: Connection) -> dict[str, str]:
     return {} if newest is None else {BRANCH: newest}
 
 
-def was_restored(connection: Connection) -> bool:
-    """Whether the ledger ever came from a backup, so that accounts may have been opened and charged that it does not know."""
-    anew = select(records.c.kind, records.c.content).where(records.c.kind.in_((RESTORED, "adopted")))
-    return any(is_restored(row.kind, json.loads(row.content)) for row in connection.execute(anew))
+def restored_from(connection: Connection) -> str | None:
+    """When the last backup was taken that the ledger came from: accounts that it does not know may have been charged since."""
+    return _last_restore(connection)[1]
 
 
-def is_restored(kind: object, content: Mapping[str, Any] | None) -> bool:
-    """Whether a record says that the ledger came from a backup, or was rebuilt from the receipts of one that did."""
-    return content is not None and (kind == RESTORED or AFTER_RESTORE in content)
+def closed_by(connection: Connection, account: Account) -> str:
+    """The restore that closed an account, to be said where something is refused; nothing where a command has set its cap since."""
+    if account.epsilon_cap != 0:
+        return ""
+    sequence, taken_utc = _last_restore(connection)
+    if taken_utc is None:
+        return ""
+    decided = select(records.c.content).where(records.c.kind == "cap", records.c.sequence > sequence)
+    for content in map(json.loads, connection.execute(decided).scalars()):
+        if content["account"] == account.name and "by" not in content:  # a contract opens nothing
+            return ""
+    return f"; closed by the restore of a backup of {taken_utc}"
+
+
+def _last_restore(connection: Connection) -> tuple[int, str | None]:
+    anew = select(records).where(records.c.kind.in_((RESTORED, "adopted"))).order_by(records.c.sequence.desc())
+    for row in connection.execute(anew):
+        if (taken_utc := backup_time(row.kind, json.loads(row.content))) is not None:
+            return row.sequence, taken_utc
+    return 0, None
+
+
+def backup_time(kind: object, content: Mapping[str, Any] | None) -> str | None:
+    """The time of the backup that a record says the ledger came from, or the lost one whose receipts it was rebuilt from; None of others."""
+    if content is None:
+        return None
+    return str(content["backup"]["taken_utc"]) if kind == RESTORED else content.get(AFTER_RESTORE)

@@ -88,13 +88,14 @@ class Entry:
 class Quote:
     """What releases would cost: alone, what is spent now, and the total after them.
 
-    `cap` and `left` are None on a benchmark account.
+    `cap` and `left` are None on a benchmark account. `closed_by` is the end of a sentence that says why a cap is 0 that nobody has set.
     """
 
     cost: Cost
     before: Cost
     after: Cost
     cap: float | None
+    closed_by: str = ""
 
     @property
     def allowed(self) -> bool:

@@ -126,7 +126,10 @@ def _compare(settings: Settings, source: Path, key: bytes) -> None:
             path = _path(settings, name)
             names.add(path)
             if path.exists() and path.read_bytes() != content:
-                raise LedgerRefusedError(f"{path}: is not the backup's; expected a state home of the same installation, or a new folder")
+                # what was released since cannot be stepped round by restoring elsewhere
+                known = path.is_relative_to(released_folder(settings))
+                way_out = "a newer backup, or `dpicl ledger adopt`" if known else "a state home of the same installation, or a new folder"
+                raise LedgerRefusedError(f"{path}: is not the backup's; expected {way_out}")
     folder = released_folder(settings)
     for path in sorted(folder.glob("*/[!.]*")):
         if path not in names and path.name != cap_of(settings, "any").name:
