@@ -203,6 +203,14 @@ def test_each_rule_can_fail(place: Place, capsys: Capture, monkeypatch: pytest.M
     assert snapshot(place.home) == before and CANARY.decode() not in str(found)
 
 
+def test_a_ledger_that_is_linked_to_is_judged_by_its_own_mode(place: Place, capsys: Capture, tmp_path: Path) -> None:
+    shutil.move(place.home / "ledger.db", tmp_path / "ledger.db")
+    (place.home / "ledger.db").symlink_to(tmp_path / "ledger.db")
+    assert faults(capsys) == []
+    (tmp_path / "ledger.db").chmod(0o640)
+    assert [one["rule"] for one in faults(capsys)] == ["mode 0640 lets others use it"]
+
+
 def test_who_works_is_told_and_is_no_fault(place: Place, capsys: Capture) -> None:
     folder = run("busy", private=True)
     flow_run = Settings.current().own("locks") / "some-flow-run"

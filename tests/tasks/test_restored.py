@@ -13,7 +13,7 @@ import stat
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -26,7 +26,7 @@ from dpicl.engine.adopt import adopt
 from dpicl.engine.receipts import artefact_of, newest, receipt_of, write_cap
 from dpicl.engine.releases import open_ledger
 from dpicl.engine.settings import Settings
-from dpicl.engine.state.backup import back_up
+from dpicl.engine.state.backup import Manifest, back_up
 from dpicl.engine.state.check import findings
 from dpicl.engine.state.restore import Restored, restore
 from dpicl.engine.state_home import KEY, RESTORING
@@ -196,7 +196,7 @@ def test_a_log_that_was_left_beside_a_lost_ledger_is_named(settings: Settings, b
         with pytest.raises(LedgerRefusedError, match=f"ledger.db{log}: belongs to a ledger that is gone.*put it aside with the ledger"):
             restore(settings, *backup)
     assert not (settings.home / RESTORING).exists()
-    left.unlink()
+    left.rename(settings.home.parent / left.name)
     assert restore(settings, *backup).record
 
 
@@ -263,6 +263,48 @@ def test_chunks_cannot_be_left_out_or_cut_off(settings: Settings, tmp_path: Path
             restore(bare(settings, tmp_path), file, key)
     file.write_bytes(sealed)
     assert restore(bare(settings, tmp_path), file, key).record
+
+
+def test_a_backup_of_a_later_version_says_which(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    @dataclass(frozen=True)
+    class Later(Manifest):
+        region: str = "eu"
+
+    monkeypatch.setattr("dpicl.engine.state.backup.Manifest", Later)
+    monkeypatch.setattr("dpicl.engine.state.backup.dpicl.__version__", "9.1.0")
+    back_up(settings, tmp_path / "backup", tmp_path / "key")
+    monkeypatch.undo()
+    with pytest.raises(ParameterError, match=r"backup=backup: .*it was written by dpicl 9\.1\.0, and this is dpicl"):
+        restore(bare(settings, tmp_path), tmp_path / "backup", tmp_path / "key")
+
+
+def test_a_place_where_no_backup_can_be_is_named(settings: Settings, tmp_path: Path) -> None:
+    before = content(settings.home)
+    for file, key in ((settings.home / "b9", tmp_path / "key"), (tmp_path / "b", settings.home / "key")):
+        with pytest.raises(ParameterError, match="outside the state home"):
+            back_up(settings, file, key)
+    for file, key in ((tmp_path / "nodir" / "b", tmp_path / "key"), (tmp_path / "b", tmp_path / "nodir" / "key")):
+        with pytest.raises(ParameterError, match="expected a file in a folder that is there; .*/nodir is none"):
+            back_up(settings, file, key)
+    assert content(settings.home) == before and not (tmp_path / "key").exists()
+
+
+def test_a_ledger_that_somebody_makes_meanwhile_is_named_with_the_way_out(
+    settings: Settings, backup: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = bare(settings, tmp_path)
+
+    def place(*_: object) -> None:
+        (home.home / "ledger.db").write_bytes(b"")
+
+    monkeypatch.setattr(dpicl.engine.state.restore, "_place", place)
+    with pytest.raises(
+        LedgerRefusedError, match="ledger.db: somebody made a ledger meanwhile; put it aside, .* give the same command again"
+    ):
+        restore(home, *backup)
+    monkeypatch.undo()
+    (home.home / "ledger.db").rename(tmp_path / "aside")
+    check_whole(restore(home, *backup), home)
 
 
 def test_a_key_is_a_private_file_outside_the_home_and_stays(settings: Settings, backup: tuple[Path, Path], tmp_path: Path) -> None:

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path, PurePosixPath
 from secrets import token_hex
 
 from sqlalchemy import URL
 
+import dpicl
 from dpicl.accounting.ledger import Account, Ledger, load_key
 from dpicl.accounting.ledger.anchor import Anchor, Head
 from dpicl.accounting.ledger.restoring import Backup
@@ -35,6 +36,8 @@ from dpicl.files.durable import sync_folder
 from dpicl.files.locks import locked
 
 ANCHOR = "ledger.anchor.json"
+_ASIDE = "put it aside, with its -wal and -shm, and give the same command again"
+"""What to do about a ledger that another process has made while the home was marked."""
 _DEPTHS = {KEYS: 2, RELEASED: 3, REGISTRY: 1}
 """Parts of a name in a backup, by the first of them."""
 
@@ -66,6 +69,7 @@ def restore(settings: Settings, source: Path, key_file: Path) -> Restored:
         backup = Backup(manifest.identity, manifest.taken_utc, Head(manifest.record, manifest.hash), attempt)
         if file is None or not file.exists():
             try:
+                _check_alone(file)
                 _compare(settings, source, key)
                 _close(settings, backup, source, key)
             except DpiclError:
@@ -74,8 +78,7 @@ def restore(settings: Settings, source: Path, key_file: Path) -> Restored:
                 raise
             _place(settings, source, key)
             if file is not None:
-                os.link(_closed(file), file)  # not in the place of one that somebody made meanwhile
-                sync_folder(file.parent)
+                _appear(file)
         restored = _open(settings, manifest, backup)
         if file is not None:
             _closed(file).unlink(missing_ok=True)
@@ -87,7 +90,11 @@ def restore(settings: Settings, source: Path, key_file: Path) -> Restored:
 def _manifest(source: Path, key: bytes) -> Manifest:
     for name, content in read_archive(source, key):
         if name == MANIFEST:
-            return Manifest(**json.loads(content))
+            told = json.loads(content)
+            if told.keys() != {one.name for one in fields(Manifest)}:
+                by, ours = f"dpicl {told.get('dpicl_version')}", f"this is dpicl {dpicl.__version__}"
+                raise ParameterError("backup", source.name, f"one that this version can read: it was written by {by}, and {ours}")
+            return Manifest(**told)
         break
     raise ParameterError("backup", source.name, "a file that `dpicl state backup` wrote")
 
@@ -102,15 +109,19 @@ def _begin(home: Path, file: Path | None, backup: str) -> tuple[str, bool]:
     check_one_home(home)
     attempt = token_hex(16)
     publish(home / RESTORING, lambda file: file.write(f"{backup} {attempt}".encode()), mode=PRIVATE_MODE)
-    left = [] if file is None else [one for one in (file, *_logs(file)) if os.path.lexists(one)]
-    if left:  # looked at under the mark, else another process may make one meanwhile
+    if file is not None and file.exists():  # looked at under the mark, else another process may make one meanwhile
         (home / RESTORING).unlink()
-        if left[0] == file:
-            raise LedgerRefusedError(f"{file}: is a ledger already; expected a state home without one, or DPICL_HOME set to a new folder")
-        raise LedgerRefusedError(
-            f"{left[0]}: belongs to a ledger that is gone, and would be read with the restored one; put it aside with the ledger"
-        )
+        raise LedgerRefusedError(f"{file}: is a ledger already; expected a state home without one, or DPICL_HOME set to a new folder")
     return attempt, True
+
+
+def _check_alone(file: Path | None) -> None:
+    """Refuse what was left of the ledger that is gone."""
+    for log in [] if file is None else _logs(file):
+        if os.path.lexists(log):
+            raise LedgerRefusedError(
+                f"{log}: belongs to a ledger that is gone, and would be read with the restored one; put it aside with the ledger"
+            )
 
 
 def _logs(file: Path) -> list[Path]:
@@ -180,13 +191,22 @@ def _place(settings: Settings, source: Path, key: bytes) -> None:
             publish(path, lambda file, content=content: file.write(content), mode=PRIVATE_MODE)  # type: ignore[misc]
 
 
+def _appear(file: Path) -> None:
+    """Give the closed ledger its name."""
+    try:
+        os.link(_closed(file), file)
+    except FileExistsError:
+        raise LedgerRefusedError(f"{file}: somebody made a ledger meanwhile; {_ASIDE}") from None
+    sync_folder(file.parent)
+
+
 def _open(settings: Settings, manifest: Manifest, backup: Backup) -> Restored:
     """The ledger in its place, after its chain and the record that closes its budgets were checked."""
     with Ledger.open(address_of(settings), load_key(settings.home / KEY), settings.home / ANCHOR) as ledger:
         ledger.verify()
         record = ledger.adopted_record()
         if json.loads(record.get("content", "{}")).get("backup", {}).get("attempt") != backup.attempt:
-            raise LedgerError(f"{ledger.place}: does not say that it comes from the backup of {manifest.taken_utc}; expected a new restore")
+            raise LedgerError(f"{ledger.place}: does not say that it comes from the backup of {manifest.taken_utc}; {_ASIDE}")
         write_adopted(ledger, settings)
         accounts = [(account, ledger.spent(account.name).epsilon) for account in ledger.accounts() if not account.benchmark]
     return Restored(manifest, int(record["sequence"]), accounts)
