@@ -120,7 +120,7 @@ def check_quotes(quotes: Iterable[AccountQuote]) -> None:
             raise BudgetError(
                 f"account {line.account!r}: {'a new release costs' if new == 1 else f'{new} new releases cost'} epsilon={quote.cost.epsilon:.6g}, "
                 f"spent {quote.before.epsilon:.6g} of cap {quote.cap:.6g}, left {max(0.0, (quote.cap or 0) - quote.before.epsilon):.6g}; "
-                f"expected a smaller epsilon, fewer releases, or a higher cap by `dpicl budget {line.account} --cap EPSILON`"
+                f"expected a smaller epsilon, fewer releases, or a higher cap by `dpicl budget {line.account} --cap EPSILON`{quote.closed_by}"
             )
 
 

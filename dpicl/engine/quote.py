@@ -90,7 +90,9 @@ def differing_caps(accounts: Iterable[Account], settings: Settings) -> list[str]
         return []
     with open_ledger(settings) as ledger:
         opened = {account.name for account in ledger.accounts()}
+        restored = ledger.restored_from
         pairs = [(stated, ledger.with_other_caps(stated)) for stated in capped if stated.name in opened]
+    less = "" if restored is None else f", less what was released since the backup of {restored},"
     sentences = []
     for stated, current in ((stated, current) for stated, current in pairs if current is not None):
         with_delta = stated.delta_cap != current.delta_cap
@@ -98,6 +100,6 @@ def differing_caps(accounts: Iterable[Account], settings: Settings) -> list[str]
         delta = f" --delta {stated.delta_cap:.12g}" if with_delta else ""
         sentences.append(
             f"account {stated.name!r}: the cap in the contract, epsilon {caps[0]}, differs from the ledger's, {caps[1]}, which holds; "
-            f"`dpicl budget {stated.name} --cap {stated.epsilon_cap:.12g}{delta}` changes it"
+            f"`dpicl budget {stated.name} --cap {stated.epsilon_cap:.12g}{delta}`{less} changes it"
         )
     return sentences

@@ -25,7 +25,7 @@ LEDGER, KEY = "ledger.db", Path("keys") / "ledger.key"
 MOVE_LOCK = ".move.lock"
 MOVING, MOVED, RESTORING = "moving", "moved", "restoring"
 """Files with a path: in a home that a move has not finished, where it comes from; in one that was moved, where it went. The last has the time
-of a backup, while it is being restored.
+of a backup, its name and one of the attempt, while it is being restored.
 """
 
 

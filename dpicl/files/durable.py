@@ -31,7 +31,7 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object], *, mode: int = 
     """Write a file that appears whole or not at all; False where one of that name is there already, which stays unless `replace`.
 
     Raises:
-        OSError: the disk is full or the folder cannot be written; nothing is left behind.
+        OSError: naming the file, the disk is full or the folder cannot be written; nothing is left behind.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
     with passing(temporary):
@@ -48,6 +48,10 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object], *, mode: int = 
             sync_folder(path.parent)
         except FileExistsError:
             return False
+        except OSError as error:
+            if error.filename == str(temporary):  # a name that nobody knows
+                error.filename, error.filename2 = str(path), None
+            raise
         finally:
             temporary.unlink(missing_ok=True)
     return True

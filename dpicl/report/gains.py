@@ -78,9 +78,10 @@ def gain_of_means(means: np.ndarray, bar: float | np.ndarray, counts: tuple[floa
 
 
 def gain_over_seeds(means: np.ndarray, bar: float | np.ndarray) -> Gain:
-    """The same of means that are no shares, of shape (seeds,), as `bar` may be: only seeds tell how sure they are."""
+    """The same of means that are no shares, of shape (seeds,), as `bar` may be: seeds alone tell how sure they are, if they differ."""
     seeds, mean = len(means), float(means.mean()) - float(np.mean(bar))
-    return Gain(mean, _half(0.0, 1, float((means - bar).var(ddof=1)) / seeds, seeds - 1) if seeds > 1 else math.nan)
+    variance = float((means - bar).var(ddof=1)) / seeds if seeds > 1 else 0.0
+    return Gain(mean, _half(0.0, 1, variance, seeds - 1) if variance > 0 else math.nan)
 
 
 def _half(of_queries: float, queries: float, of_seeds: float, seeds: float, of_both: float = 0.0) -> float:

@@ -201,6 +201,14 @@ def test_each_rule_can_fail(place: Place, capsys: Capture, monkeypatch: pytest.M
     assert snapshot(place.home) == before and CANARY.decode() not in str(found)
 
 
+def test_a_ledger_that_is_linked_to_is_judged_by_its_own_mode(place: Place, capsys: Capture, tmp_path: Path) -> None:
+    shutil.move(place.home / "ledger.db", tmp_path / "ledger.db")
+    (place.home / "ledger.db").symlink_to(tmp_path / "ledger.db")
+    assert faults(capsys) == []
+    (tmp_path / "ledger.db").chmod(0o640)
+    assert [one["rule"] for one in faults(capsys)] == ["mode 0640 lets others use it"]
+
+
 def test_who_works_is_told_and_is_no_fault(place: Place, capsys: Capture) -> None:
     folder = run("busy", private=True)
     flow_run = Settings.current().own("locks") / "some-flow-run"
@@ -218,6 +226,18 @@ def test_a_draft_is_told_and_one_beside_a_release_is_left_to_the_user(place: Pla
     assert faults(capsys) == [] and str(found_by(capsys)).count("draft of a process that was killed") == 2
     said(capsys, "state", "clean")
     assert draft.exists() and not (place.home / ".moved.0123456789ab").exists()
+
+
+def test_a_file_of_the_user_is_no_draft(place: Place, capsys: Capture) -> None:
+    mine = [made(place.home / name, days=900) for name in (".mynotes.20240101", "runs/.backup.abcdefgh/important", ".x.0123456789ab")]
+    ours = [
+        made(place.home / name, days=900)
+        for name in (".ledger.anchor.json.a_b0c1d2", ".benchmarks.json.0123456789ab", "runs/.dry-run-a_b0c1d2/plan.json")
+    ]
+    journal = made(place.home / "private" / "journals" / f".{RELEASE}.4711" / "seed", days=900)
+    aged(place.home, 900)
+    said(capsys, "state", "clean")
+    assert all(path.exists() for path in mine) and not any(path.exists() for path in (*ours, journal))
 
 
 # What goes and what stays.
@@ -309,6 +329,32 @@ def test_a_run_that_was_changed_meanwhile_stays(place: Place) -> None:
     assert list(removing) == []
 
 
+def test_nothing_goes_behind_a_link(place: Place, capsys: Capture, tmp_path: Path) -> None:
+    """A scratch disk, an archive or another program's folder may be linked to; `private` and the folder of runs may be links themselves."""
+    far = tmp_path / "far"
+    rows = made(far / "private" / "till" / "r" / "rows", days=900)
+    shutil.rmtree(place.home / "private", ignore_errors=True)
+    (place.home / "private").symlink_to(far / "private")
+    shutil.move(place.home / "runs", far / "runs")
+    (place.home / "runs").symlink_to(far / "runs")
+    old = run("old", days=900)
+    behind = {
+        "dask": made(far / "scratch" / "thesis" / "data.csv", days=900),
+        "locks": made(far / "marks" / "mark", days=900),
+        "private/tables": made(far / "disk" / "other" / "precious.txt", days=900),
+        f"private/journals/{RELEASE}/1/votes": made(far / "votes" / "x.snapshot", days=900),
+        "runs/linked": made(far / "archive" / "plan.json", days=900),
+    }
+    for name, file in behind.items():
+        shutil.rmtree(place.home / name, ignore_errors=True)
+        (place.home / name).parent.mkdir(parents=True, exist_ok=True)
+        (place.home / name).symlink_to(file.parents[1] if name in ("dask", "private/tables") else file.parent)
+    found, listed = str(found_by(capsys)), said(capsys, "state", "clean", "--dry-run")
+    assert not any(place.home.joinpath(name, "").as_posix() + "/" in found + listed for name in behind)
+    said(capsys, "state", "clean")
+    assert all(file.exists() for file in behind.values()) and not rows.exists() and not old.exists()
+
+
 def test_a_run_beside_goes_on(place: Place) -> None:
     """Every run of this installation but the one that works is removed, again and again."""
     options = ("--datasets", "till", "--methods", "gdp_tabicl", "--epsilons", "1", "--shots", "2", "--model", "fake", "--workers", "1")
@@ -374,10 +420,13 @@ def test_a_backup_is_restored_by_the_command_and_says_what_to_do(place: Place, c
             "what was published is answered and costs nothing"
         )
         new = (*protect, str(tmp_path / "c.jsonl"), "--epsilon", "2")
-        assert "a higher cap by `dpicl budget till --cap EPSILON`" in complaint(call_main(new, capsys))
+        closed = f"`dpicl budget till --cap EPSILON`; closed by the restore of a backup of {written['taken_utc']}"
+        assert f"a higher cap by {closed}" in complaint(call_main(new, capsys))
         contract = place.root / "contracts" / "till.yaml"
         contract.write_text(contract.read_text().replace("epsilon: 1000", "epsilon: 5000"))
         assert "left 0" in complaint(call_main(new, capsys)), "a contract does not raise it"
+        proposed = f"`dpicl budget till --cap 5000`, less what was released since the backup of {written['taken_utc']}, changes it"
+        assert proposed in said(capsys, "budget")
         said(capsys, "budget", "till", "--cap", "10")
         said(capsys, *new)
         assert faults(capsys) == []

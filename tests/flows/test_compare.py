@@ -3,6 +3,7 @@
 import json
 import math
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -128,6 +129,38 @@ def test_smaller_errors_are_better_and_no_test_averages_them(tmp_path):
     both = compared(tmp_path, errors, {name: [[3.0, 1.0, 2.0] * 10] for name in SETS}, metric="absolute_error")
     assert [pair.gain.mean for pair in both.pairs] == [18.0] * 3 and both.count(1) == 3 and not both.tests
     assert "of errors, by how much they are smaller" in next(notes(both))
+
+
+def test_errors_of_other_queries_are_never_marked(tmp_path):
+    """All seeds have the same draw of queries: marked by seeds alone, half of the cells were by chance."""
+    rng = np.random.default_rng(1)
+    sides = [{name: np.abs(rng.normal(0, 10, 60)) + rng.normal(0, 0.1, (5, 1)) for name in SETS} for _ in range(2)]
+    both = compared(tmp_path, *sides, other={"digest": "e"}, metric="absolute_error")
+    assert all(math.isnan(pair.gain.half) and pair.gain.sign == 0 and pair.seeds == 5 for pair in both.pairs)
+    assert both.pairs[0].gain.mean == pytest.approx(sides[0]["adult"].mean() - sides[1]["adult"].mean())
+    told = list(notes(both))
+    assert "adult: only means are compared, since the runs did not ask the same queries." in told
+    assert (
+        "Means that are no accuracies are compared without an interval, and never marked: seeds do not tell what other queries would."
+        in told
+    )
+    assert decision(both) == (
+        "b is neither better nor worse than a by more than noise, in 3 cells. None has an interval, so that none could be marked."
+    )
+
+
+def test_cells_without_an_interval_are_no_chance_for_a_mark(tmp_path):
+    for name, shift in (("a", 0), ("b", 1)):
+        for metric, dataset in (("accuracy", "adult"), ("absolute_error", "bank")):
+            write_side(tmp_path / f"{name}-{metric}", {dataset: ones(8 + shift, 9)}, metric=metric, digest=f"{dataset}{shift}")
+    accuracy, error = (compare(*(side_of(tmp_path / f"{name}-{metric}") for name in "ab")) for metric in ("accuracy", "absolute_error"))
+    both = replace(accuracy, pairs=(*accuracy.pairs, *error.pairs))
+    assert decision(both).endswith(
+        "in 2 cells. If the runs were equally good, 5 to 10 % of the 1 cell with an interval would be marked by chance."
+    )
+    assert any(
+        note.startswith("adult: only means") and note.endswith("wider than it need be where queries are the same.") for note in notes(both)
+    )
 
 
 def test_the_test_over_data_sets_is_the_paired_t_test(tmp_path):

@@ -303,6 +303,22 @@ def test_approximate_entries_need_a_delta_to_spend(place: Place) -> None:
             ledger.reserve(release("b", guarantee))
 
 
+@pytest.mark.parametrize("event", [gaussian(sigma=1e5), approximate(0.0, 1e-5), pure(1e-12)], ids=["noise", "a delta", "almost nothing"])
+def test_a_cap_of_nothing_admits_nothing_that_costs(place: Place, event: Event) -> None:
+    """A delta alone lets one row in 100,000 through, and a restored ledger says that nothing may be spent."""
+    guarantee = price(event, neighbours=ADD, unit="row", delta=1e-5)
+    with place.ledger() as ledger:
+        ledger.ensure_account(Account("shop", "row", ADD, epsilon_cap=0.0, delta_cap=1e-5))
+        assert not ledger.dry_run("shop", [guarantee]).allowed and ledger.dry_run("shop", []).allowed
+        with pytest.raises(BudgetError):
+            ledger.reserve(release("a", guarantee))
+        ledger.set_cap("shop", 1.0, 1e-5)
+        assert ledger.dry_run("shop", [guarantee]).allowed and ledger.reserve(release("a", guarantee)).is_new
+        ledger.ensure_account(Account("other", "row", ADD, epsilon_cap=0.0))
+        free = price(pure(0.0), neighbours=ADD, unit="row")
+        assert ledger.dry_run("other", [free]).allowed and ledger.reserve(release("b", free, account="other")).is_new
+
+
 def test_entries_and_odometer_say_what_each_bought(place: Place) -> None:
     with place.ledger() as ledger:
         ledger.ensure_account(SHOP)

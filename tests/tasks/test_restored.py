@@ -6,13 +6,14 @@ import hashlib
 import json
 import multiprocessing
 import os
+import re
 import shutil
 import signal
 import stat
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ from dpicl.engine.adopt import adopt
 from dpicl.engine.receipts import artefact_of, newest, receipt_of, write_cap
 from dpicl.engine.releases import open_ledger
 from dpicl.engine.settings import Settings
-from dpicl.engine.state.backup import back_up
+from dpicl.engine.state.backup import Manifest, back_up
 from dpicl.engine.state.check import findings
 from dpicl.engine.state.restore import Restored, restore
 from dpicl.engine.state_home import KEY, RESTORING
@@ -83,7 +84,7 @@ def test_a_restored_ledger_verifies_and_says_where_it_comes_from(settings: Setti
 
 def test_nothing_is_charged_until_caps_are_stated(settings: Settings, backup: tuple[Path, Path], tmp_path: Path) -> None:
     """Whatever contracts declare: the one that was known, a larger one, or one of rows that the backup does not know."""
-    restore(home := bare(settings, tmp_path), *backup)
+    done = restore(home := bare(settings, tmp_path), *backup)
     with open_ledger(home) as ledger:
         for account, place in (
             (SHOP, AT),
@@ -94,14 +95,18 @@ def test_nothing_is_charged_until_caps_are_stated(settings: Settings, backup: tu
             for declared in (account, replace(account, epsilon_cap=1000.0)):
                 known = ledger.ensure_account(declared, [place])
                 assert known.epsilon_cap == 0
-                with pytest.raises(BudgetError):
+                with pytest.raises(
+                    BudgetError, match=f"of cap 0, .*; closed by the restore of a backup of {re.escape(done.manifest.taken_utc)}$"
+                ):
                     ledger.reserve(release("x", cost(1e-9), account=account.name), first=declared)
         assert not ledger.reserve(release("a")).is_new, "what stands costs nothing"
         ledger.set_cap("shop", 4.0)
         ledger.set_cap("new", 1.0)
         assert ledger.reserve(release("x")).is_new and ledger.reserve(release("y", account="new")).is_new
-        with pytest.raises(BudgetError, match="spent 4 of cap 4"):
+        with pytest.raises(BudgetError, match=r"spent 4 of cap 4.*\(pure sum\)$"):
             ledger.reserve(release("z"))
+        ledger.set_cap("new", 0.0)
+        assert ledger.dry_run("new", []).closed_by == "", "a command has set it since"
         assert ledger.ensure_account(replace(SHOP, epsilon_cap=1000.0), [AT]).epsilon_cap == 4.0
         ledger.verify()
 
@@ -122,7 +127,12 @@ def test_a_host_that_has_seen_more_refuses_the_backup(settings: Settings, backup
         draw(ledger, settings, "e")
     with pytest.raises(LedgerRefusedError, match="is a ledger already"):
         restore(settings, *backup)
+    path = receipt_of(settings, "shop", release("a").release_id)
+    older, _ = path.read_bytes(), path.write_text("[]")
     lose(settings, anchor=False)
+    with pytest.raises(LedgerRefusedError, match=r"receipt: is not the backup's; expected a newer backup, or `dpicl ledger adopt`$"):
+        restore(settings, *backup)
+    path.write_bytes(older)
     with pytest.raises(LedgerRefusedError, match="was released and is not in the backup.*`dpicl ledger adopt`"):
         restore(settings, *backup)
     shutil.rmtree(settings.home / "released")
@@ -174,6 +184,20 @@ def test_the_same_home_takes_its_backup_back(settings: Settings, backup: tuple[P
     assert restore(settings, *backup).record
     with open_ledger(settings) as ledger:
         ledger.verify()
+
+
+@pytest.mark.parametrize("log", ["-wal", "-shm", "-journal"])
+def test_a_log_that_was_left_beside_a_lost_ledger_is_named(settings: Settings, backup: tuple[Path, Path], log: str) -> None:
+    """SQLite would read it as the restored ledger's."""
+    lose(settings)
+    receipt_of(settings, "shop", release("c").release_id).unlink()
+    (left := settings.home / f"ledger.db{log}").write_bytes(b"of the lost one")
+    for _ in range(2):
+        with pytest.raises(LedgerRefusedError, match=f"ledger.db{log}: belongs to a ledger that is gone.*put it aside with the ledger"):
+            restore(settings, *backup)
+    assert not (settings.home / RESTORING).exists()
+    left.rename(settings.home.parent / left.name)
+    assert restore(settings, *backup).record
 
 
 def test_a_file_of_another_installation_is_not_written_over(settings: Settings, backup: tuple[Path, Path], tmp_path: Path) -> None:
@@ -239,6 +263,48 @@ def test_chunks_cannot_be_left_out_or_cut_off(settings: Settings, tmp_path: Path
             restore(bare(settings, tmp_path), file, key)
     file.write_bytes(sealed)
     assert restore(bare(settings, tmp_path), file, key).record
+
+
+def test_a_backup_of_a_later_version_says_which(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    @dataclass(frozen=True)
+    class Later(Manifest):
+        region: str = "eu"
+
+    monkeypatch.setattr("dpicl.engine.state.backup.Manifest", Later)
+    monkeypatch.setattr("dpicl.engine.state.backup.dpicl.__version__", "9.1.0")
+    back_up(settings, tmp_path / "backup", tmp_path / "key")
+    monkeypatch.undo()
+    with pytest.raises(ParameterError, match=r"backup=backup: .*it was written by dpicl 9\.1\.0, and this is dpicl"):
+        restore(bare(settings, tmp_path), tmp_path / "backup", tmp_path / "key")
+
+
+def test_a_place_where_no_backup_can_be_is_named(settings: Settings, tmp_path: Path) -> None:
+    before = content(settings.home)
+    for file, key in ((settings.home / "b9", tmp_path / "key"), (tmp_path / "b", settings.home / "key")):
+        with pytest.raises(ParameterError, match="outside the state home"):
+            back_up(settings, file, key)
+    for file, key in ((tmp_path / "nodir" / "b", tmp_path / "key"), (tmp_path / "b", tmp_path / "nodir" / "key")):
+        with pytest.raises(ParameterError, match="expected a file in a folder that is there; .*/nodir is none"):
+            back_up(settings, file, key)
+    assert content(settings.home) == before and not (tmp_path / "key").exists()
+
+
+def test_a_ledger_that_somebody_makes_meanwhile_is_named_with_the_way_out(
+    settings: Settings, backup: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = bare(settings, tmp_path)
+
+    def place(*_: object) -> None:
+        (home.home / "ledger.db").write_bytes(b"")
+
+    monkeypatch.setattr(dpicl.engine.state.restore, "_place", place)
+    with pytest.raises(
+        LedgerRefusedError, match="ledger.db: somebody made a ledger meanwhile; put it aside, .* give the same command again"
+    ):
+        restore(home, *backup)
+    monkeypatch.undo()
+    (home.home / "ledger.db").rename(tmp_path / "aside")
+    check_whole(restore(home, *backup), home)
 
 
 def test_a_key_is_a_private_file_outside_the_home_and_stays(settings: Settings, backup: tuple[Path, Path], tmp_path: Path) -> None:
@@ -315,6 +381,32 @@ def test_a_home_comes_back_beside_a_ledger_on_a_server(settings: Settings, serve
     server.emptied()
     with pytest.raises(LedgerRefusedError, match="a backup cannot undo"):  # that database is no longer the one
         restore(shared, file, key)
+
+
+def test_every_restore_beside_a_ledger_on_a_server_closes_its_budgets(
+    settings: Settings, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The database may have been lost again, and come back from its own dump of a time when caps had been stated."""
+    shared, sealed = replace(settings, home=tmp_path / "shared", ledger=server.emptied()), (tmp_path / "backup", tmp_path / "key")
+    charged(shared)
+    back_up(shared, *sealed)
+    records = []
+    for _ in range(2):
+        shutil.rmtree(shared.home)
+        with monkeypatch.context() as patched:
+            patched.setattr(dpicl.engine.state.restore, "_place", _killed)
+            with pytest.raises(KeyboardInterrupt):
+                restore(shared, *sealed)
+        records.append(restore(shared, *sealed).record)
+        with open_ledger(shared) as ledger:
+            assert ledger.verify() == records[-1], "once an attempt, however often it is killed"
+            assert {one.epsilon_cap for one in ledger.accounts()} == {0}
+            ledger.set_cap("shop", 9.0)
+    assert records[1] == records[0] + 2
+
+
+def _killed(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 def test_a_backup_of_a_ledger_in_use_is_of_one_moment(settings: Settings, tmp_path: Path) -> None:

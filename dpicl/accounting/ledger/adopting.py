@@ -4,13 +4,14 @@ A receipt is a record of the lost chain with the hash before it, so that the key
 an account says its caps, its addresses and all that it had spent by then, releases without a receipt of their own
 included. What was charged after the newest receipt was never drawn: receipts are written first.
 
-Guarantee   never a larger budget than before: an account that something speaks of and no receipt is exhausted.
+Guarantee   never a larger budget than before: an account that something speaks of and no receipt is exhausted. So is one that was charged
+            in two chains which grew from one backup, as where a host that was believed lost turns up: no receipt knows both totals.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +23,7 @@ from dpicl.accounting.guarantee import Neighbours
 from dpicl.accounting.ledger import chain, seals
 from dpicl.accounting.ledger.anchor import Head
 from dpicl.accounting.ledger.models import drawings, entries, head
-from dpicl.accounting.ledger.restoring import AFTER_RESTORE, is_restored
+from dpicl.accounting.ledger.restoring import AFTER_RESTORE, BRANCH, RESTORED, backup_time
 from dpicl.accounting.ledger.rows import LedgerState, account_row, now, write_state
 from dpicl.accounting.ledger.values import Account
 from dpicl.errors import LedgerRefusedError
@@ -65,72 +66,130 @@ class Remains:
 
 @dataclass(frozen=True)
 class Rebuilt:
-    """A ledger to be: its state, its entries, the number that its first record has at least, accounts that are exhausted, and whether the lost
-    one came from a backup.
+    """A ledger to be: its state, its entries, the number that its first record has at least, accounts that are exhausted, and the time of the
+    backup that the lost one came from, None where it came from none.
     """
 
     state: LedgerState
     entries: list[dict[str, Any]]
     last: int
     exhausted: list[str]
-    after_restore: bool
+    after_restore: str | None
 
 
 def rebuilt(key: bytes, remains: Remains) -> Rebuilt:
     """What the receipts prove. Raises LedgerRefusedError: no receipt was written under this key."""
-    newest: _Newest = {}
-    unproved: set[str] = set()
-    last = _take_adopted(key, remains.adopted, newest)
+    begun = chain.true_content(key, remains.adopted) if remains.adopted.get("kind") in ("adopted", RESTORED) else None
+    branch = _Branch.of(remains.adopted, begun)
+    newest, unproved = _as_begun(branch.sequence, begun), set[str]()
+    last, rows = _take_receipts(key, remains.standing, branch, newest, unproved)
+    last = max(last, _take_caps(key, remains.caps, branch, newest, unproved))
+    unproved |= {row["account"] for row in rows} - newest.keys()
+    if remains.seen > last:
+        unproved |= newest.keys()
+    state = _state(newest, unproved)
+    _exhaust(state, unproved, remains.addresses, {row["account"]: row for row in rows})
+    return Rebuilt(state, rows, last, sorted(unproved), backup_time(remains.adopted.get("kind"), begun))
+
+
+@dataclass(frozen=True)
+class _Branch:
+    """Which chain is rebuilt, from the record on that it began anew with: what another one charged beside it is not in its totals."""
+
+    sequence: int
+    names: frozenset[str | None]
+
+    @staticmethod
+    def of(record: Mapping[str, Any], content: Mapping[str, Any] | None) -> _Branch:
+        """The chain that began with this record; without one, the chain that never began anew."""
+        if content is None:
+            return _Branch(0, frozenset((None,)))
+        return _Branch(int(record["sequence"]), frozenset((record["hash"], *(() if BRANCH in content else (None,)))))
+
+    def holds(self, record: Mapping[str, Any]) -> bool:
+        """Whether a true record is of this chain, or may be older than its beginning."""
+        return int(record["sequence"]) < self.sequence or json.loads(record["content"]).get(BRANCH) in self.names
+
+
+def _as_begun(sequence: int, content: Mapping[str, Any] | None) -> _Newest:
+    """What the first record of an earlier rebuilt ledger says, or that of one restored from a backup."""
+    if content is None:
+        return {}
+    spent = {row["account"]: row["spent"] for row in content["totals"]}
+    bound: dict[str, list[str]] = {row["name"]: [] for row in content["accounts"]}
+    for asset in content["assets"]:
+        bound[asset["account"]].append(asset["address"])
+    return {
+        row["name"]: (sequence, {"account_row": row, "addresses": bound[row["name"]], "spent": spent.get(row["name"])})
+        for row in content["accounts"]
+    }
+
+
+def _take_receipts(
+    key: bytes, standing: Iterable[Standing], branch: _Branch, newest: _Newest, unproved: set[str]
+) -> tuple[int, list[dict[str, Any]]]:
+    """What receipts say of accounts; gives the last record's number, and the entries.
+    Raises LedgerRefusedError: no receipt was written under this key.
+    """
     rows: dict[str, dict[str, Any]] = {}
-    replaced = set()
-    for one in remains.standing:
+    other: _Newest = {}
+    replaced, last = set(), branch.sequence
+    for one in standing:
         proof = _proved(key, one)
         if proof is None:
-            unproved.add(one.account)
-            for record in one.receipt:  # whose budget a receipt that is not true speaks of
-                with suppress(AttributeError, KeyError, TypeError, ValueError):
-                    unproved.add(str(json.loads(record["content"])["account"]))
+            unproved |= {one.account, *_spoken_of(one)}
             continue
         sequence, content, published = proof
         last = max(last, *(int(record["sequence"]) for record in one.receipt))
         replaced.add(content.get("in_place_of"))
         rows[one.release_id] = {name: content.get(name) for name in _COLUMNS} | published
-        if "account_row" in content and newest.get(content["account"], (0, {}))[0] < sequence:
-            newest[content["account"]] = (sequence, content)
+        known = newest
+        if not all(map(branch.holds, one.receipt)):  # its cost is in no total of this chain
+            unproved.add(one.account)
+            known = other
+        if "account_row" in content and known.get(one.account, (0, {}))[0] < sequence:
+            known[one.account] = (sequence, content)
     if not rows:
         raise LedgerRefusedError(
             "no receipt was written under this installation's key; expected released/ and keys/ of the same installation"
         )
-    last = max(last, _take_caps(key, remains.caps, newest, unproved))
-    unproved |= {row["account"] for row in rows.values()} - newest.keys()
-    if remains.seen > last:
-        unproved |= newest.keys()
-    state: LedgerState = {"accounts": [], "assets": [], "totals": []}
+    for name, content_of_other in other.items():  # nothing else says where its rows are
+        newest.setdefault(name, content_of_other)
+    return last, _numbered([row for name, row in rows.items() if name not in replaced])
+
+
+def _spoken_of(one: Standing) -> Iterator[str]:
+    """Whose budget a receipt that is not true speaks of."""
+    for record in one.receipt:
+        with suppress(AttributeError, KeyError, TypeError, ValueError):
+            yield str(json.loads(record["content"])["account"])
+
+
+def _numbered(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Entries, each with a number of its own: two chains have used the same ones."""
+    used: set[int] = set()
+    for row in rows:
+        if row["number"] in used:
+            row["number"] = min(0, *used) - 1
+        used.add(row["number"])
+    return rows
+
+
+def _state(newest: _Newest, unproved: set[str]) -> LedgerState:
+    """Accounts, what is bound to them, and totals; of an address that two chains have bound to two accounts, neither is proved."""
+    payers: dict[str, str] = {}
     for name, (_, content) in newest.items():
-        state["accounts"].append(dict(content["account_row"]))
-        state["assets"] += [{"address": address, "account": name} for address in content["addresses"]]
-        if content["spent"]:
-            state["totals"].append({"account": name, "spent": content["spent"]})
-    _exhaust(state, unproved, remains.addresses, {row["account"]: row for row in rows.values()})
-    made = [row for name, row in rows.items() if name not in replaced]
-    return Rebuilt(state, made, last, sorted(unproved), is_restored(remains.adopted.get("kind"), chain.true_content(key, remains.adopted)))
+        for address in content["addresses"]:
+            if payers.setdefault(address, name) != name:
+                unproved |= {name, payers[address]}
+    return {
+        "accounts": [dict(content["account_row"]) for _, content in newest.values()],
+        "assets": [{"address": address, "account": name} for address, name in payers.items()],
+        "totals": [{"account": name, "spent": content["spent"]} for name, (_, content) in newest.items() if content["spent"]],
+    }
 
 
-def _take_adopted(key: bytes, record: Mapping[str, Any], newest: _Newest) -> int:
-    """What the first record of an earlier rebuilt ledger says, or that of one restored from a backup; gives its number, 0 where there was none
-    or it is no true record.
-    """
-    content = chain.true_content(key, record)
-    if content is None or record["kind"] not in ("adopted", "restored"):
-        return 0
-    spent = {row["account"]: row["spent"] for row in content["totals"]}
-    for row in content["accounts"]:
-        bound = [asset["address"] for asset in content["assets"] if asset["account"] == row["name"]]
-        newest[row["name"]] = (int(record["sequence"]), {"account_row": row, "addresses": bound, "spent": spent.get(row["name"])})
-    return int(record["sequence"])
-
-
-def _take_caps(key: bytes, caps: Mapping[str, Mapping[str, Any]], newest: _Newest, unproved: set[str]) -> int:
+def _take_caps(key: bytes, caps: Mapping[str, Mapping[str, Any]], branch: _Branch, newest: _Newest, unproved: set[str]) -> int:
     """Caps that were decided since an account's newest receipt; gives the last record's number."""
     last = 0
     for name, record in caps.items():
@@ -139,6 +198,9 @@ def _take_caps(key: bytes, caps: Mapping[str, Mapping[str, Any]], newest: _Newes
             unproved.add(name)  # of one that nothing was charged to, nothing else is known
             continue
         last = max(last, int(record["sequence"]))
+        if not branch.holds(record):  # decided on knowing other totals
+            unproved.add(name)
+            continue
         sequence, content = newest[name]
         if sequence < int(record["sequence"]):
             content["account_row"] |= {term: decided[term] for term in ("epsilon_cap", "delta_cap")}
@@ -156,7 +218,7 @@ def write(connection: Connection, key: bytes, made: Rebuilt, first: int) -> Head
         connection.execute(insert(drawings), [{"release_id": row["release_id"]} for row in made.entries])
     seals.seal_all(connection)
     connection.execute(update(head).values(sequence=first - 1, hash=""))
-    note = {AFTER_RESTORE: True} if made.after_restore else {}
+    note = {BRANCH: True} | ({} if made.after_restore is None else {AFTER_RESTORE: made.after_restore})
     return chain.append(connection, key, Head(first - 1), "adopted", {**made.state, "entries": made.entries, **note, "adopted_utc": now()})
 
 

@@ -19,6 +19,7 @@ from dpicl.accounting.events import guarantee_from_json
 from dpicl.accounting.filters import Spent
 from dpicl.accounting.guarantee import Guarantee, Neighbours, to_replace_one
 from dpicl.accounting.ledger.models import entries
+from dpicl.accounting.ledger.restoring import closed_by
 from dpicl.accounting.ledger.rows import spent_of
 from dpicl.accounting.ledger.values import Account, Quote
 from dpicl.errors import BudgetError, PrivacyError
@@ -51,7 +52,8 @@ def quote(connection: Connection, account: Account, extra: Sequence[Guarantee]) 
     for guarantee in extra:
         _check_relation(account, guarantee)
     alone = compose(extra, delta=account.delta_cap)
-    return Quote(alone, total(connection, account), total(connection, account, extra), account.epsilon_cap)
+    why = closed_by(connection, account)
+    return Quote(alone, total(connection, account), total(connection, account, extra), account.epsilon_cap, why)
 
 
 def total(connection: Connection, account: Account, extra: Sequence[Guarantee] = ()) -> Cost:
@@ -82,11 +84,13 @@ def check_cap(connection: Connection, account: Account, guarantee: Guarantee) ->
     if cap is None:
         return None
     spent = spent_of(connection, account.name).plus(guarantee)
-    if spent.cost(account.delta_cap).epsilon <= cap:
+    is_free = not (guarantee.epsilon or guarantee.delta)  # a cap of 0 admits nothing else, not even what costs a delta alone
+    if (cap or is_free) and spent.cost(account.delta_cap).epsilon <= cap:
         return spent
     quoted = quote(connection, account, [guarantee])
     delta = f" at delta={account.delta_cap:g}" if account.delta_cap else ""
     raise BudgetError(
         f"account {account.name!r}: requested epsilon={quoted.cost.epsilon:.6g}{delta}, spent {quoted.before.epsilon:.6g} of cap {cap:.6g}, "
         f"left {max(0.0, cap - quoted.before.epsilon):.6g}; the total would be {quoted.after.epsilon:.6g} ({quoted.after.method})"
+        f"{quoted.closed_by}"
     )

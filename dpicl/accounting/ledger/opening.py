@@ -20,7 +20,7 @@ from dpicl.accounting.ledger import chain, rows
 from dpicl.accounting.ledger.budget import CLIENT
 from dpicl.accounting.ledger.chain import Change, verify
 from dpicl.accounting.ledger.models import accounts, assets, entries, records, totals
-from dpicl.accounting.ledger.restoring import RESTORED, was_restored
+from dpicl.accounting.ledger.restoring import RESTORED, branch_of, restored_from
 from dpicl.accounting.ledger.rows import members_of, payer_of, payers_at, spent_of, write_spent
 from dpicl.accounting.ledger.values import Account
 from dpicl.errors import LedgerRefusedError, PrivacyError
@@ -111,7 +111,7 @@ def opened(change: Change, declared: Account) -> Account:
     """A new account; the chain is locked. In a ledger that came from a backup it may be one that was charged since: nothing is, until a
     command says how much.
     """
-    if not declared.benchmark and was_restored(change.connection):
+    if not declared.benchmark and restored_from(change.connection) is not None:
         declared = replace(declared, epsilon_cap=0.0)
     row = rows.account_row(declared)
     change.connection.execute(insert(accounts).values(row))
@@ -129,9 +129,8 @@ def put(change: Change, name: str, terms: Mapping[str, Any], note: Mapping[str, 
     """Change what is agreed on an account; the chain is locked, and keeps what was."""
     change.connection.execute(update(accounts).where(accounts.c.name == name).values(terms))
     now = change.connection.execute(select(accounts.c.epsilon_cap, accounts.c.delta_cap).where(accounts.c.name == name)).one()
-    change.append(
-        "cap", {"account": name, **terms, "epsilon_cap": now.epsilon_cap, "delta_cap": now.delta_cap, **note, "changed_utc": rows.now()}
-    )
+    caps = {"epsilon_cap": now.epsilon_cap, "delta_cap": now.delta_cap}
+    change.append("cap", {"account": name, **terms, **caps, **note, **branch_of(change.connection), "changed_utc": rows.now()})
 
 
 def addresses_of(connection: Connection, name: str) -> list[str]:

@@ -18,7 +18,7 @@ from dpicl.accounting import accountant
 from dpicl.accounting.accountant import Cost
 from dpicl.accounting.filters import Spent
 from dpicl.accounting.guarantee import Guarantee, Neighbours
-from dpicl.accounting.ledger import budget, chain, opening, rows
+from dpicl.accounting.ledger import budget, chain, opening, restoring, rows
 from dpicl.accounting.ledger.anchor import Anchor, Head
 from dpicl.accounting.ledger.database import Database
 from dpicl.accounting.ledger.models import accounts, assets, entries, records
@@ -45,6 +45,12 @@ class Readings:
     def place(self) -> str:
         """The path of its file, or its database without a password."""
         return self._database.name.removeprefix("sqlite:///")
+
+    @property
+    def restored_from(self) -> str | None:
+        """When the last backup was taken that it came from."""
+        with self._database.reading() as connection:
+            return restoring.restored_from(connection)
 
     @property
     def schema(self) -> str | None:

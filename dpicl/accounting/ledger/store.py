@@ -76,7 +76,7 @@ class Ledger(Readings):
 
     @classmethod
     def restore(cls, url: str | URL, key: bytes, backup: restoring.Backup, seen: Sequence[Head]) -> Head:
-        """Let the ledger at `url`, which is what a backup says, go on with budgets that are closed; once, and gives its end.
+        """Let the ledger at `url`, which is what a backup says, go on with budgets that are closed; once an attempt, and gives its end.
         Raises LedgerRefusedError: it was edited, is not the backup's, or ends before a record that this host has `seen`.
         """
         with closing(Database(url)) as database, database.writing() as connection:
@@ -161,7 +161,8 @@ class Ledger(Readings):
                 written = rows.write_spent(change.connection, account.name, spent)
             paying = change.connection.execute(select(accounts).where(accounts.c.name == account.name)).one()
             terms = {"account_row": dict(paying._mapping), "addresses": opening.addresses_of(change.connection, account.name)}
-            change.append("reserved", {**row, "before": before, "spent": written, **terms}, release.release_id)
+            said = {"before": before, "spent": written, **terms, **restoring.branch_of(change.connection)}
+            change.append("reserved", {**row, **said}, release.release_id)
         return Reservation("reserved", None, is_new=True)
 
     def begin_drawing(self, release_id: str) -> None:
@@ -189,7 +190,8 @@ class Ledger(Readings):
             seals.check(change.connection, idle)
             row |= {"number": change.end.sequence + 1, "reserved_utc": rows.now()}
             change.connection.execute(update(entries).where(entries.c.release_id == idle).values(row))
-            change.append("taken_up", {**row, "in_place_of": idle}, idle, release.release_id)
+            said = {"in_place_of": idle, **restoring.branch_of(change.connection)}
+            change.append("taken_up", {**row, **said}, idle, release.release_id)
         return True
 
     def publish(self, release_id: str, artefact_sha256: str) -> str:
@@ -205,7 +207,7 @@ class Ledger(Readings):
                 return str(known.artefact_sha256)
             won = {"artefact_sha256": artefact_sha256, "published_utc": rows.now()}
             change.connection.execute(update(entries).where(entries.c.release_id == release_id).values(won))
-            change.append("published", {"release_id": release_id, **won}, release_id)
+            change.append("published", {"release_id": release_id, **won, **restoring.branch_of(change.connection)}, release_id)
         return artefact_sha256
 
     def take_back(self, revision: str) -> None:

@@ -88,18 +88,20 @@ class Entry:
 class Quote:
     """What releases would cost: alone, what is spent now, and the total after them.
 
-    `cap` and `left` are None on a benchmark account.
+    `cap` and `left` are None on a benchmark account. `closed_by` is the end of a sentence that says why a cap is 0 that nobody has set.
     """
 
     cost: Cost
     before: Cost
     after: Cost
     cap: float | None
+    closed_by: str = ""
 
     @property
     def allowed(self) -> bool:
-        """Whether `reserve` would accept them; where nothing new is to be charged, whatever the cap."""
-        return self.cap is None or self.after.epsilon <= self.cap or not (self.cost.epsilon or self.cost.delta)
+        """Whether `reserve` would accept them; where nothing new is to be charged, whatever the cap. One of 0 admits nothing else."""
+        is_free = not (self.cost.epsilon or self.cost.delta)
+        return is_free or self.cap is None or (self.cap > 0 and self.after.epsilon <= self.cap)
 
     @property
     def left(self) -> float | None:

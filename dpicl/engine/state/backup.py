@@ -63,7 +63,8 @@ def back_up(settings: Settings, target: Path, key_file: Path) -> Written:
 
     Raises:
         LedgerRefusedError: there is no ledger, or it is not in order.
-        ParameterError: the file is there, the key is none, or would lie in the state home, of which the backup is one.
+        ParameterError: the file is there, or its folder is not; the key is none; or one of them would lie in the state home, of which the
+            backup is one.
         OSError: a folder cannot be written, or the disk is full; then no file is there.
     """
     check_one_home(settings.home)
@@ -71,8 +72,11 @@ def back_up(settings: Settings, target: Path, key_file: Path) -> Written:
         raise LedgerRefusedError(f"{settings.home}: no ledger to back up; expected a state home in which something was released")
     if target.exists():
         raise ParameterError("backup", target.name, "a new file")
-    if key_file.resolve().is_relative_to(settings.home.resolve()):
-        raise ParameterError("key", key_file.name, "a file outside the state home: who loses one of them would lose both")
+    for what, path in (("backup", target), ("key", key_file)):
+        if path.resolve().is_relative_to(settings.home.resolve()):
+            raise ParameterError(what, path.name, "a file outside the state home: who loses one of them would lose both")
+        if not path.parent.is_dir():
+            raise ParameterError(what, path, f"a file in a folder that is there; {path.parent} is none")
     with open_ledger(settings) as ledger:
         ledger.verify()
         copy = ledger.copy()

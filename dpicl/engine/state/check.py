@@ -88,7 +88,7 @@ def _files(folder: Path) -> Iterator[Path]:
 def _open_to_others(paths: list[Path], do: str) -> Iterator[Finding]:
     for path in paths:
         with suppress(FileNotFoundError):
-            if (mode := stat.S_IMODE(path.lstat().st_mode)) & 0o077:
+            if (mode := stat.S_IMODE(path.stat().st_mode)) & 0o077:
                 yield Finding(str(path), f"mode {mode:04o} lets others use it", do)
                 return
 

@@ -1,6 +1,7 @@
 """What nothing needs any more, and where it lies: left by processes that were killed, or older than it is kept for.
 
-Never among it: the ledger, its anchor, keys, `released/`, models, downloads, and the journal of a release that is charged and not published.
+Never among it: the ledger, its anchor, keys, `released/`, models, downloads, and the journal of a release that is charged and not published;
+nor what lies behind a link, but for `private` and the folder of runs, which may be links themselves.
 
 A run that is worked on holds the lock in its folder, a release made by itself the one in its private folder. Whatever is removed is renamed
 under these locks, and looked at again there.
@@ -28,7 +29,11 @@ from dpicl.snapshots import is_over
 HOUR, DAY = 3600.0, 86_400.0
 DRAFT_SECONDS, ROWS_SECONDS = HOUR, DAY
 """Age of a draft, and of private rows that no process works on, after which nobody goes on with them."""
-_DRAFT = re.compile(r"\..+\.([0-9a-f]{12}|[a-z0-9_]{8}|[0-9]+)|\.dry-run-.+")
+_DRAFT_OF_HOME = re.compile(
+    r"\.(ledger\.db(\.moving|\.restoring)?|moving|moved|restoring|benchmarks\.json)\.[0-9a-f]{12}|\.ledger\.anchor\.json\.[a-z0-9_]{8}"
+)
+_DRAFT_OF_RUNS, _DRAFT_OF_JOURNALS = re.compile(r"\.dry-run-[a-z0-9_]{8}"), re.compile(r"\.[0-9a-f]{64}\.[0-9]+")
+"""What we write there and nobody else does: the home may be a folder that its owner keeps other files in."""
 _NO_RUNS = ("journals", "drawn-from")
 """Folders of `private/` that hold no folders of runs."""
 
@@ -81,12 +86,17 @@ def orphans(settings: Settings, now: float, published: Collection[str], *, rows_
         published: names of releases that stand, whose journals serve nothing.
         rows_elsewhere: before when private rows were last changed of a run that is in no folder here, and may be in another one.
     """
+    return (one for one in _orphans(settings, now, published, rows_elsewhere) if _is_own(one.path, settings))
+
+
+def _orphans(settings: Settings, now: float, published: Collection[str], rows_elsewhere: float) -> Iterator[Leftover]:
     home, private = settings.home, settings.private_home
     for path in chain(settings.runs.glob(f"{GONE}*"), private.glob(f"*/{GONE}*")):
         yield Leftover(path, "was being removed", is_private=path.is_relative_to(private))
-    for folder, is_private in ((home, False), (settings.runs, False), (private / "journals", True)):
+    drafts = (home, _DRAFT_OF_HOME, False), (settings.runs, _DRAFT_OF_RUNS, False), (private / "journals", _DRAFT_OF_JOURNALS, True)
+    for folder, draft, is_private in drafts:
         for path in folder.glob(".*"):
-            if _DRAFT.fullmatch(path.name) and is_older(path, now - DRAFT_SECONDS):
+            if draft.fullmatch(path.name) and is_older(path, now - DRAFT_SECONDS):
                 yield Leftover(path, "draft of a process that was killed", is_private, before=now - DRAFT_SECONDS)
     yield from _rows(settings, now, rows_elsewhere)
     for path in private.glob("journals/[!.]*"):
@@ -113,6 +123,10 @@ def _rows(settings: Settings, now: float, elsewhere: float) -> Iterator[Leftover
 
 def expired(settings: Settings, before: float) -> Iterator[Leftover]:
     """Runs that nothing was written to since, whatever state they are in, with what they keep in private; and marks of scheduled runs."""
+    return (one for one in _expired(settings, before) if _is_own(one.path, settings))
+
+
+def _expired(settings: Settings, before: float) -> Iterator[Leftover]:
     for folder in sorted(settings.runs.glob("[!.]*/")):
         places = list(settings.private_home.glob(f"*/{folder.name}"))
         locks = (folder / LOCK, *(place / RELEASE_LOCK for place in places if (place / RELEASE_LOCK).exists()))
@@ -126,6 +140,12 @@ def expired(settings: Settings, before: float) -> Iterator[Leftover]:
         for path in folder.glob("*"):
             if is_older(path, before) and (path.is_dir() or is_free(path)):
                 yield Leftover(path, what, is_private=False, locks=(path,) if path.is_file() else (), before=before)
+
+
+def _is_own(path: Path, settings: Settings) -> bool:
+    """Whether no folder on the way to it is a link: what lies behind one may be somebody's scratch disk."""
+    root = next(one for one in (settings.runs, settings.private_home, settings.home) if path.is_relative_to(one))
+    return not any(folder.is_symlink() for folder in path.parents if folder != root and folder.is_relative_to(root))
 
 
 def is_older(path: Path, before: float) -> bool:
@@ -152,9 +172,9 @@ def _changes(path: Path) -> Iterator[float]:
 
 
 def size_of(path: Path) -> int:
-    """Bytes of all files below a path."""
+    """Bytes of all files below a path; none of what it links to."""
     sizes = [0]
-    for one in (path, *path.rglob("*")):
+    for one in (path, *(() if path.is_symlink() else path.rglob("*"))):
         with suppress(OSError):
             if one.is_file() and not one.is_symlink():
                 sizes.append(one.lstat().st_size)

@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path, PurePosixPath
+from secrets import token_hex
 
 from sqlalchemy import URL
 
+import dpicl
 from dpicl.accounting.ledger import Account, Ledger, load_key
 from dpicl.accounting.ledger.anchor import Anchor, Head
 from dpicl.accounting.ledger.restoring import Backup
@@ -34,6 +36,8 @@ from dpicl.files.durable import sync_folder
 from dpicl.files.locks import locked
 
 ANCHOR = "ledger.anchor.json"
+_ASIDE = "put it aside, with its -wal and -shm, and give the same command again"
+"""What to do about a ledger that another process has made while the home was marked."""
 _DEPTHS = {KEYS: 2, RELEASED: 3, REGISTRY: 1}
 """Parts of a name in a backup, by the first of them."""
 
@@ -61,20 +65,21 @@ def restore(settings: Settings, source: Path, key_file: Path) -> Restored:
             expected = "no DPICL_LEDGER" if manifest.ledger == "file" else "the address of the PostgreSQL that it was charged in"
             raise ParameterError("DPICL_LEDGER", "set" if settings.ledger else "not set", f"{expected}, as where {source.name} was written")
         file = ledger_file(settings)
-        is_new = _begin(home, file, f"{manifest.taken_utc} {manifest.identity}")
+        attempt, is_new = _begin(home, file, f"{manifest.taken_utc} {manifest.identity}")
+        backup = Backup(manifest.identity, manifest.taken_utc, Head(manifest.record, manifest.hash), attempt)
         if file is None or not file.exists():
             try:
+                _check_alone(file)
                 _compare(settings, source, key)
-                _close(settings, manifest, source, key)
+                _close(settings, backup, source, key)
             except DpiclError:
                 if is_new:  # nothing was placed
                     (home / RESTORING).unlink()
                 raise
             _place(settings, source, key)
             if file is not None:
-                os.link(_closed(file), file)  # not in the place of one that somebody made meanwhile
-                sync_folder(file.parent)
-        restored = _open(settings, manifest)
+                _appear(file)
+        restored = _open(settings, manifest, backup)
         if file is not None:
             _closed(file).unlink(missing_ok=True)
         (home / RESTORING).unlink()
@@ -85,23 +90,43 @@ def restore(settings: Settings, source: Path, key_file: Path) -> Restored:
 def _manifest(source: Path, key: bytes) -> Manifest:
     for name, content in read_archive(source, key):
         if name == MANIFEST:
-            return Manifest(**json.loads(content))
+            told = json.loads(content)
+            if told.keys() != {one.name for one in fields(Manifest)}:
+                by, ours = f"dpicl {told.get('dpicl_version')}", f"this is dpicl {dpicl.__version__}"
+                raise ParameterError("backup", source.name, f"one that this version can read: it was written by {by}, and {ours}")
+            return Manifest(**told)
         break
     raise ParameterError("backup", source.name, "a file that `dpicl state backup` wrote")
 
 
-def _begin(home: Path, file: Path | None, mark: str) -> bool:
-    """Mark the home; whether no try before this one did."""
+def _begin(home: Path, file: Path | None, backup: str) -> tuple[str, bool]:
+    """Mark the home; gives a random name of this attempt, and whether it is no earlier one that goes on."""
     if (home / RESTORING).exists():
-        if (home / RESTORING).read_text("utf-8") != mark:
+        marked, _, attempt = (home / RESTORING).read_text("utf-8").rpartition(" ")
+        if marked != backup:
             check_one_home(home)
-        return False
+        return attempt, False
     check_one_home(home)
-    publish(home / RESTORING, lambda file: file.write(mark.encode()), mode=PRIVATE_MODE)
+    attempt = token_hex(16)
+    publish(home / RESTORING, lambda file: file.write(f"{backup} {attempt}".encode()), mode=PRIVATE_MODE)
     if file is not None and file.exists():  # looked at under the mark, else another process may make one meanwhile
         (home / RESTORING).unlink()
         raise LedgerRefusedError(f"{file}: is a ledger already; expected a state home without one, or DPICL_HOME set to a new folder")
-    return True
+    return attempt, True
+
+
+def _check_alone(file: Path | None) -> None:
+    """Refuse what was left of the ledger that is gone."""
+    for log in [] if file is None else _logs(file):
+        if os.path.lexists(log):
+            raise LedgerRefusedError(
+                f"{log}: belongs to a ledger that is gone, and would be read with the restored one; put it aside with the ledger"
+            )
+
+
+def _logs(file: Path) -> list[Path]:
+    """Files that SQLite keeps beside a database and reads with it, whichever it belongs to."""
+    return [file.with_name(file.name + suffix) for suffix in ("-wal", "-shm", "-journal")]
 
 
 def _compare(settings: Settings, source: Path, key: bytes) -> None:
@@ -112,7 +137,10 @@ def _compare(settings: Settings, source: Path, key: bytes) -> None:
             path = _path(settings, name)
             names.add(path)
             if path.exists() and path.read_bytes() != content:
-                raise LedgerRefusedError(f"{path}: is not the backup's; expected a state home of the same installation, or a new folder")
+                # what was released since cannot be stepped round by restoring elsewhere
+                known = path.is_relative_to(released_folder(settings))
+                way_out = "a newer backup, or `dpicl ledger adopt`" if known else "a state home of the same installation, or a new folder"
+                raise LedgerRefusedError(f"{path}: is not the backup's; expected {way_out}")
     folder = released_folder(settings)
     for path in sorted(folder.glob("*/[!.]*")):
         if path not in names and path.name != cap_of(settings, "any").name:
@@ -129,19 +157,19 @@ def _path(settings: Settings, name: str) -> Path:
     return settings.home.joinpath(*parts)
 
 
-def _close(settings: Settings, manifest: Manifest, source: Path, key: bytes) -> None:
+def _close(settings: Settings, backup: Backup, source: Path, key: bytes) -> None:
     """Close the budgets in a copy of the backup's ledger, beside its place; of one on a server, in it."""
     contents = {name: content for name, content in read_archive(source, key) if name in (LEDGER, KEY.as_posix())}
     file, url = ledger_file(settings), address_of(settings)
     if file is not None:
         copy = _closed(file)
-        for log in ("-wal", "-shm", "-journal"):  # of a killed try
-            copy.with_name(copy.name + log).unlink(missing_ok=True)
+        for log in _logs(copy):  # of a killed try
+            log.unlink(missing_ok=True)
         publish(copy, lambda target: target.write(contents[LEDGER]), mode=PRIVATE_MODE, replace=True)
         url = URL.create("sqlite", database=str(copy))
     seen = [anchor.read() for anchor in (Anchor(settings.home / ANCHOR), newest(settings))]
     try:
-        Ledger.restore(url, contents[KEY.as_posix()], _backup(manifest), seen)
+        Ledger.restore(url, contents[KEY.as_posix()], backup, seen)
     except LedgerRefusedError as error:
         if file is not None:
             _closed(file).unlink()
@@ -149,10 +177,6 @@ def _close(settings: Settings, manifest: Manifest, source: Path, key: bytes) -> 
             f"{source.name}: {error}; a backup cannot undo what was charged since it was taken: expected a newer one, or `dpicl ledger adopt`, "
             "which rebuilds the ledger from the receipts in released/"
         ) from None
-
-
-def _backup(manifest: Manifest) -> Backup:
-    return Backup(manifest.identity, manifest.taken_utc, Head(manifest.record, manifest.hash))
 
 
 def _closed(file: Path) -> Path:
@@ -167,13 +191,22 @@ def _place(settings: Settings, source: Path, key: bytes) -> None:
             publish(path, lambda file, content=content: file.write(content), mode=PRIVATE_MODE)  # type: ignore[misc]
 
 
-def _open(settings: Settings, manifest: Manifest) -> Restored:
+def _appear(file: Path) -> None:
+    """Give the closed ledger its name."""
+    try:
+        os.link(_closed(file), file)
+    except FileExistsError:
+        raise LedgerRefusedError(f"{file}: somebody made a ledger meanwhile; {_ASIDE}") from None
+    sync_folder(file.parent)
+
+
+def _open(settings: Settings, manifest: Manifest, backup: Backup) -> Restored:
     """The ledger in its place, after its chain and the record that closes its budgets were checked."""
     with Ledger.open(address_of(settings), load_key(settings.home / KEY), settings.home / ANCHOR) as ledger:
         ledger.verify()
         record = ledger.adopted_record()
-        if json.loads(record.get("content", "{}")).get("backup", {}).get("identity") != manifest.identity:
-            raise LedgerError(f"{ledger.place}: does not say that it comes from the backup of {manifest.taken_utc}; expected a new restore")
+        if json.loads(record.get("content", "{}")).get("backup", {}).get("attempt") != backup.attempt:
+            raise LedgerError(f"{ledger.place}: does not say that it comes from the backup of {manifest.taken_utc}; {_ASIDE}")
         write_adopted(ledger, settings)
         accounts = [(account, ledger.spent(account.name).epsilon) for account in ledger.accounts() if not account.benchmark]
     return Restored(manifest, int(record["sequence"]), accounts)

@@ -51,7 +51,8 @@ def decision(compared: Comparison) -> str:
     Each interval is taken by itself, and the number that chance would mark stands beside the number marked. Holm's correction would leave
     only cells that are certain together; but it needs p-values, which an interval that is cut at the scale of a difference has not, a cell's
     mark would depend on what else was run, and a report marks its gains by the same intervals, so that one mark would mean two things.
-    Cells in which nothing differs, such as baselines of the same release, are no chance for a mark, and not counted.
+    Cells in which nothing differs, such as baselines of the same release, are no chance for a mark, and not counted; nor those without an
+    interval.
     """
     first, second, same = compared.first.name, compared.second.name, compared.same
     differ, better, worse = len(compared.pairs) - same, compared.count(1), compared.count(-1)
@@ -62,9 +63,13 @@ def decision(compared: Comparison) -> str:
     else:
         came = f"{second} is neither better nor worse than {first} by more than noise, in {_many(differ, 'cell')}"
     more = f"; in {same} more nothing differs" if same else ""
-    shares = [100 - 100 * LEVEL, *([_OF_TWO] if any(pair.seeds == 2 for pair in compared.pairs) else [])]
-    chance = f"If the runs were equally good, {_to(shares)} % of the cells would be marked by chance"
-    here = f", about {_to([share * differ / 100 for share in shares])} of them" if differ >= 10 else ""
+    judged = compared.judged
+    if not judged:
+        return f"{came}{more}. None has an interval, so that none could be marked."
+    those = f"the {_many(len(judged), 'cell')} with an interval" if len(judged) < differ else "the cells"
+    shares = [100 - 100 * LEVEL, *([_OF_TWO] if any(pair.seeds == 2 for pair in judged) else [])]
+    chance = f"If the runs were equally good, {_to(shares)} % of {those} would be marked by chance"
+    here = f", about {_to([share * len(judged) / 100 for share in shares])} of them" if len(judged) >= 10 else ""
     return f"{came}{more}. {chance}{here}."
 
 
@@ -83,7 +88,11 @@ def notes(compared: Comparison) -> Iterator[str]:
     if singly := list(dict.fromkeys(pair.dataset for pair in compared.pairs if pair.by_answer)):
         yield f"{words.listing(singly)}: the same queries in both runs, compared answer by answer; intervals are {over}."
     for dataset, reason in compared.apart.items():
-        yield f"{dataset}: only means are compared, since {reason}; an accuracy's interval takes answers for independent, and so is wider."
+        has_shares = any((pair.dataset, pair.metric) == (dataset, "accuracy") for pair in compared.pairs)
+        shares = "; an accuracy's interval takes answers for independent, and is wider than it need be where queries are the same"
+        yield f"{dataset}: only means are compared, since {reason}{shares if has_shares else ''}."
+    if any(pair.metric != "accuracy" and not pair.by_answer for pair in compared.pairs):
+        yield "Means that are no accuracies are compared without an interval, and never marked: seeds do not tell what other queries would."
     if any(not is_queried(pair.system) for pair in compared.pairs):
         yield "Baselines are compared by their means on the test rows."
     alone = [f"{_many(count, 'cell')} of {side.name}" for side, count in zip((first, second), compared.alone, strict=True) if count]

@@ -6,7 +6,8 @@ Paper       DP-TabICL, Table IV: a paired t-test between two models.
     (1)  d_ij = what the answer of the second run is better by than that of the first, of query i and seed j that both have
     (2)  the mean of d_ij, its interval by `gains.gain_of`
     (3)  where single answers are not known, the mean of the seeds' differences, by `gains.gain_of_means`: as of independent answers,
-         whose interval is wider than that of the same queries; of what are no shares by `gains.gain_over_seeds`
+         whose interval is wider than that of the same queries. What are no shares, as errors of numbers, have no interval then: all seeds
+         have the same draw of queries, so that they do not tell what another one would have given
     (4)  t = m / (s / sqrt(D)),   degrees of freedom D - 1,   of the D data sets' mean differences, with mean m and deviation s
 
 Errors of numbers are better the smaller, so that the sign of a difference means the same everywhere; they are in a unit of their own, and
@@ -25,7 +26,7 @@ from scipy.stats import t
 
 from dpicl.errors import RunError
 from dpicl.report.compare.sides import Side, why_apart
-from dpicl.report.gains import CELL, Gain, answers_by_cell, gain_of, gain_of_means, gain_over_seeds, noise_variance
+from dpicl.report.gains import CELL, Gain, answers_by_cell, gain_of, gain_of_means, noise_variance
 from dpicl.report.load import Run
 from dpicl.report.tables import cell_name, main_metrics
 
@@ -82,6 +83,11 @@ class Comparison:
     def count(self, sign: int) -> int:
         """Cells in which the second run is better (1) or worse (-1) by more than noise."""
         return sum(pair.gain.sign == sign for pair in self.pairs)
+
+    @property
+    def judged(self) -> tuple[Pair, ...]:
+        """Cells in which something differs and noise is known: any of them may be marked, also by chance."""
+        return tuple(pair for pair in self.pairs if not pair.is_same and math.isfinite(pair.gain.half))
 
     @property
     def same(self) -> int:
@@ -168,7 +174,7 @@ def _of_seeds(first: pd.DataFrame, second: pd.DataFrame, metric: str, noise: flo
     if metric == "accuracy":
         return gain_of_means(other, one, (float(second["count"].mean()), float(first["count"].mean())), added=noise)
     sign = -1 if metric == "absolute_error" else 1
-    return gain_over_seeds(sign * other, sign * one)
+    return Gain(sign * float(other.mean() - one.mean()), math.nan)
 
 
 def paired_tests(pairs: Iterable[Pair]) -> Iterator[PairedTest]:

@@ -85,3 +85,5 @@ def test_errors_are_judged_by_seeds_alone():
     gain = gain_over_seeds(np.array([3.0, 4.0, 5.0]), 6.0)
     assert gain.mean == -2 and gain.half == pytest.approx(t.ppf(0.975, 2) / math.sqrt(3))
     assert math.isnan(gain_over_seeds(np.array([3.0]), 6.0).half)
+    alike = gain_over_seeds(np.array([3.0, 3.0]), np.array([3.1, 3.1]))  # as of a method without noise
+    assert math.isnan(alike.half) and alike.sign == 0
