@@ -35,10 +35,10 @@ demo: $(DEMO_READY) ## run both methods on bundled clinical data and write a rep
 	DPICL_HOME=.dpicl/demo DPICL_RUNS=.dpicl/runs $(BIN)/dpicl run demo
 
 TESTERS ?= 2
-test: $(READY) ## run all tests, in two processes
+test: $(READY) ## run the tests of every change, in two processes
 	$(BIN)/python -m pytest -q -n $(TESTERS) --dist loadfile --no-loadscope-reorder
 
-test-all: $(READY) ## the same and what is too long for every change: further kills, several hosts, a second disk
+test-all: $(READY) ## the same and what is too long for every change: whole runs, pages followed, kills at every step, several hosts
 	$(BIN)/python -m pytest -q -n $(TESTERS) --dist loadfile --no-loadscope-reorder -m ""
 
 RUNS ?= 1000000

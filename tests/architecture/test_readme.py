@@ -58,6 +58,7 @@ def test_the_quoted_accuracies_are_what_the_demo_measures(contract, split) -> No
     assert f"{measure(truth, truth * 0).accuracy:.3f}" in METHODS_PAGE
 
 
+@pytest.mark.exhaustive
 def test_the_library_example_runs(tmp_path: Path) -> None:
     example = re.search(r"```python\n(.*?)```", README, re.DOTALL)
     assert example is not None
@@ -79,6 +80,7 @@ def write_customers(folder: Path) -> list[str]:
     return members
 
 
+@pytest.mark.exhaustive
 def test_the_three_commands_print_what_is_shown(tmp_path: Path) -> None:
     """Answers vary with the noise; everything else is as it stands."""
     fields = [

@@ -11,6 +11,7 @@ from tests.cli.test_audit import Capture, run
 from tests.harness import talk
 
 
+@pytest.mark.exhaustive
 def test_too_few_runs_find_no_mutant_out_and_exit_with_1(tmp_path: Path, capsys: Capture) -> None:
     code, out, err = run(capsys, "membership", "--runs", "24", "--out", str(tmp_path))
     assert code == 1 and not talk(err) and "EXCEEDED" not in out and "holds" in out and "NOT CAUGHT" in out

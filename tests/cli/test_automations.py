@@ -45,6 +45,7 @@ def causes(done: dict[str, Any]) -> set[str]:
     return {one["prefect.resource.id"] for one in done["related"] if one["prefect.resource.role"] in roles}
 
 
+@pytest.mark.exhaustive
 def test_a_failed_check_of_the_data_triggers_its_automation(world: World) -> None:
     with world.entered():
         automations.ensure_automations(None)

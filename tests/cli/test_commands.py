@@ -130,11 +130,13 @@ def test_a_group_of_commands_without_one_shows_its_help(place: Place, capsys: Ca
         assert code == 2 and "Commands:" in err
 
 
+@pytest.mark.exhaustive
 def test_the_installed_command_refuses_in_one_sentence(place: Place) -> None:
     assert "epsilons" in complaint(place.dpicl("run", "demo", "--epsilons", "0"))
     assert "--nope" in complaint(place.dpicl("run", "demo", "--nope"))
 
 
+@pytest.mark.exhaustive
 def test_run_and_report_write_the_same_report(world: World, capsys: Capture) -> None:
     finished = world.dpicl("run", "demo", *SMALL_OPTIONS, "--run-id", "commands")
     assert finished.returncode == 0 and not talk(finished.stderr), finished.stderr
@@ -146,6 +148,7 @@ def test_run_and_report_write_the_same_report(world: World, capsys: Capture) -> 
     assert report.read_bytes() == before
 
 
+@pytest.mark.exhaustive
 def test_the_pages_tell_what_every_stage_counted(world: World) -> None:
     """Of the run above, whose log the flow's process and the workers sent."""
     flow_run = world.flow_run("commands")["id"]
@@ -159,6 +162,7 @@ def test_the_pages_tell_what_every_stage_counted(world: World) -> None:
     assert "ingest breast_cancer: 569 rows" in told()
 
 
+@pytest.mark.exhaustive
 def test_an_interrupted_run_says_how_to_go_on(world: World) -> None:
     process = world.start("run", "demo", "--model", "tiny", "--run-id", "interrupted")
     try:

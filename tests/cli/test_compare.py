@@ -57,11 +57,13 @@ def test_two_models_are_compared_answer_by_answer(runs: Place, capsys: Capture, 
     assert complaint(call_main(["compare", "hashed", "random", "--out", str(page)], capsys)) == "out=page.html: expected a new file"
 
 
+@pytest.mark.exhaustive
 def test_the_same_release_and_model_are_the_same(runs: Place, capsys: Capture) -> None:
     run(runs, "again", "--model", "fake", "--epsilons", "1,inf", "--seeds", "0,1")
     assert "again and hashed are the same in 3 cells" in said(capsys, "compare", "hashed", "again")
 
 
+@pytest.mark.exhaustive
 def test_what_cannot_be_compared_is_one_sentence(runs: Place, capsys: Capture) -> None:
     run(runs, "other", "--model", "fake", "--epsilons", "3", "--seeds", "5")
     assert "runs hashed and other share no cell" in complaint(call_main(["compare", "hashed", "other"], capsys))
@@ -70,6 +72,7 @@ def test_what_cannot_be_compared_is_one_sentence(runs: Place, capsys: Capture) -
     assert "ends in .html or .md" in complaint(call_main(["compare", "hashed", "random", "--out", "a.pdf"], capsys))
 
 
+@pytest.mark.exhaustive
 def test_a_private_table_is_compared_by_what_was_released(place: Place, capsys: Capture) -> None:
     contract = shop("till", private=True)
     install(place, contract, shop_rows(80))

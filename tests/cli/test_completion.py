@@ -18,6 +18,7 @@ def completed(place: Place, line: str, **extra: str) -> list[str]:
     return asked.stdout.split()
 
 
+@pytest.mark.exhaustive
 def test_names_are_completed(place: Place) -> None:
     install(place, shop("till", private=True), shop_rows(60))
     assert place.dpicl("run", "demo", *SMALL_OPTIONS, "--executor", "pool", "--run-id", "first", timeout=300).returncode == 0

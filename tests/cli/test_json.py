@@ -53,6 +53,7 @@ def test_a_missing_key_a_further_one_or_another_kind_would_be_noticed() -> None:
             printed("dpicl state check", json.dumps([wrong]))
 
 
+@pytest.mark.exhaustive
 def test_a_plan_is_printed_for_programs(place: Place) -> None:
     declare(place, daily=DAILY)
     told = place.dpicl("plan", "till", "--rows", "80", "--epsilon", "1", "--signal", "0.8", "--trust", "central", "--json", timeout=300)

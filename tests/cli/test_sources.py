@@ -61,6 +61,7 @@ def run(world: World, name: str, **environment: str) -> Any:
     return world.dpicl("run", "demo", *SMALL_OPTIONS, "--datasets", name, "--run-id", f"run-{name}", **environment)
 
 
+@pytest.mark.exhaustive
 def test_a_table_of_postgresql_is_run_to_its_report(world: World, server: Server) -> None:
     name = asking(world, "asked", f"SELECT {COLUMNS} FROM shop ORDER BY random()")
     publish(world, name, SHOP_DB=server.url())
@@ -99,6 +100,7 @@ def test_a_bad_query_ends_in_one_sentence(
     assert expected in sentence and SECRET not in sentence and server.password not in sentence
 
 
+@pytest.mark.exhaustive
 def test_a_run_on_a_bad_query_ends_in_one_sentence_too(world: World, server: Server) -> None:
     sql, expected = REFUSED_QUERIES["nulls"]
     sentence = complaint(run(world, asking(world, "bad_run", sql), SHOP_DB=server.url()))

@@ -90,7 +90,7 @@ def check_modes(user: User, *cwd: Path) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [("budget",), DRY_RUN, ("list",), ("forecast",)],
+    [("budget",), pytest.param(DRY_RUN, marks=pytest.mark.exhaustive), ("list",), ("forecast",)],
     ids=lambda words: words[0],
 )
 @pytest.mark.parametrize("there", [pytest.param(True, marks=pytest.mark.exhaustive), False], ids=["made before", "new"])
@@ -133,6 +133,7 @@ def test_a_password_in_the_address_of_a_ledger_is_not_printed(tmp_path: Path) ->
     assert "127.0.0.1" in str(refused.value) and "hidden" not in str(refused.value)
 
 
+@pytest.mark.exhaustive
 def test_a_home_of_before_is_named_and_moved_and_its_budget_stays_spent(user: User) -> None:
     here = user.folder("here")
     before = {"DPICL_HOME": ".dpicl"}

@@ -168,7 +168,8 @@ def test_a_certificate_alone_is_what_a_killed_release_leaves_and_the_same_comman
     assert place.dpicl(*arguments).returncode == 2
 
 
-@pytest.mark.parametrize("sign", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.exhaustive)])
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
 def test_a_stopped_query_is_asked_again_for_nothing(place: Place, sign: signal.Signals) -> None:
     install_texts(place, letters("notes", private=True), lines(records(40)), lines(records(4)))
     arguments = ("ask", "who is there?", "--account", "notes", "--model", "fake", "--shots", "1", "--count", "2", "--epsilon", "2")

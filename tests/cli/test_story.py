@@ -6,12 +6,15 @@ import csv
 import math
 from statistics import mean
 
+import pytest
+
 from tests.harness import SMALL_OPTIONS, Place, install, shop, shop_rows
 
 REPLACED = 100 / (1 + 99 * math.exp(-2 * math.log(1 + (math.exp(1) - 1) / 2)))
 """In per cent: a suspicion of 1 % after a release of epsilon 1 of half of the rows, where a row is replaced."""
 
 
+@pytest.mark.exhaustive
 def test_a_run_ends_with_its_story(place: Place) -> None:
     done = place.dpicl("run", "demo", *SMALL_OPTIONS, "--executor", "pool", "--run-id", "told", timeout=300)
     assert done.returncode == 0, done.stderr

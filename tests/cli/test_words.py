@@ -64,6 +64,7 @@ def test_another_spelling_says_the_same(till: Place, capsys: Capture, today: tup
     assert today[-2] in helped and not re.search(rf"{other[-2]}\b", helped)
 
 
+@pytest.mark.exhaustive
 def test_with_quiet_a_run_prints_where_its_report_is(place: Place) -> None:
     done = place.dpicl("run", "private", *SMALL_OPTIONS, "--executor", "pool", "--run-id", "silent", "--quiet", timeout=300)
     assert done.returncode == 0 and done.stdout == f"report: {place.run('silent') / 'report.html'}\n" and not done.stderr

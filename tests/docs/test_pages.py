@@ -126,6 +126,7 @@ def commands(page: str) -> list[Command]:
     return [step for step in steps(page) if isinstance(step, Command)]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("page", FOLLOWED)
 def test_a_page_can_be_followed(reader: Reader, monkeypatch: pytest.MonkeyPatch, page: str) -> None:
     from prefect_dask import DaskTaskRunner

@@ -13,6 +13,7 @@ from tests.library.endpoint_server import Habits, serving
 GRID = {"methods": ["gdp_tabicl"], "epsilons": ["5"], "shots": [2], "seeds": [0]}
 
 
+@pytest.mark.exhaustive
 def test_a_run_on_a_server_without_log_probabilities_reserves_nothing_and_goes_on_when_it_has_them(world: World) -> None:
     install(world, shop("unpaid", private=True), shop_rows(60))
     with serving(Habits(logprobs="none")) as server:

@@ -55,6 +55,7 @@ def test_the_search_finds_what_is_written_otherwise(value: object) -> None:
     assert hits(written, CANARIES) == [f"{value!r} in {name}" for name in written]
 
 
+@pytest.mark.exhaustive
 def test_the_flows_ended_as_they_should(aftermath: Aftermath) -> None:
     assert aftermath.private.returncode == 0, aftermath.private.stderr
     outcomes = aftermath.outcomes
@@ -68,6 +69,7 @@ def test_the_flows_ended_as_they_should(aftermath: Aftermath) -> None:
     assert len(list(aftermath.world.run("canaries-workers").glob("units/*doomed*/results.json"))) == 1
 
 
+@pytest.mark.exhaustive
 def test_every_stage_failed_and_told_no_more_than_where(aftermath: Aftermath) -> None:
     states = aftermath.left["task_runs"].decode()
     for stage in (*STAGES, "baselines", "generate", "consult"):
@@ -76,6 +78,7 @@ def test_every_stage_failed_and_told_no_more_than_where(aftermath: Aftermath) ->
     assert "raising: column 'colour': cannot be evaluated by your own expect_column_max_to_be_between" in states
 
 
+@pytest.mark.exhaustive
 def test_no_canary_is_left_anywhere(aftermath: Aftermath) -> None:
     assert {"flow_runs", "artifacts", "logs", "events", "ledger"} <= aftermath.left.keys()
     pages = [name for name in aftermath.left if "/expectations/" in name and name.endswith(".html")]
@@ -83,12 +86,14 @@ def test_no_canary_is_left_anywhere(aftermath: Aftermath) -> None:
     assert not hits(aftermath.left, [*CANARIES, SPOILT])
 
 
+@pytest.mark.exhaustive
 def test_no_canary_went_over_the_wire(aftermath: Aftermath) -> None:
     assert sum(map(len, aftermath.wires.values())) > 1 << 20
     assert hits(aftermath.wires, ["canaries-private"]), "the wires were not recorded"
     assert not hits(aftermath.wires, [*CANARIES, SPOILT])
 
 
+@pytest.mark.exhaustive
 def test_no_secret_is_left_anywhere(aftermath: Aftermath) -> None:
     key = (aftermath.world.home / "keys" / "ledger.key").read_bytes()
     secrets = [key, aftermath.password, aftermath.world.secret]
@@ -96,6 +101,7 @@ def test_no_secret_is_left_anywhere(aftermath: Aftermath) -> None:
     assert not hits(aftermath.wires, secrets[:2]), "only the server's own secret is told to the server"
 
 
+@pytest.mark.exhaustive
 def test_what_was_let_out_on_purpose_is_found(aftermath: Aftermath) -> None:
     search, places = Search(MUTANTS.values()), defaultdict[object, set[str]](set)
     for name, data in {**aftermath.left, **aftermath.wires}.items():
@@ -111,12 +117,14 @@ def test_what_was_let_out_on_purpose_is_found(aftermath: Aftermath) -> None:
     assert where["result"] & stored
 
 
+@pytest.mark.exhaustive
 def test_nobody_is_called_but_this_machine(aftermath: Aftermath) -> None:
     hosts = [address[0] for address in aftermath.called if isinstance(address, tuple)]
     assert hosts.count("127.0.0.1") > 20
     assert {host for host in hosts if host not in ("127.0.0.1", "::1")} == {OUTSIDE[0]}, "only the call on purpose"
 
 
+@pytest.mark.exhaustive
 def test_only_the_owner_may_read_what_failed_runs_keep(aftermath: Aftermath) -> None:
     private = aftermath.world.home / "private"
     kept = list(private.rglob("*"))

@@ -96,24 +96,29 @@ def _looked_at(
     return secret[1], port, doors, speaking, silent, statuses, lines, threads
 
 
+@pytest.mark.exhaustive
 def test_the_server_answers_nobody_without_the_secret_or_a_token(embedded: Embedded) -> None:
     assert embedded.statuses == {"nothing": 401, "another secret": 401, "no token": 403, "the secret": 200}
 
 
+@pytest.mark.exhaustive
 def test_every_port_is_open_to_this_machine_only(embedded: Embedded) -> None:
     assert {door.host for door in embedded.doors} == {"127.0.0.1"}
 
 
+@pytest.mark.exhaustive
 def test_there_is_one_cluster_with_the_workers_that_were_asked_for(embedded: Embedded) -> None:
     """The flow once started another beside the runtime's, with as many workers as cores."""
     assert len(embedded.doors) == 9, "server, scheduler, its pages, two workers with two each, their two nannies"
 
 
+@pytest.mark.exhaustive
 def test_dask_shows_no_page_but_the_heartbeat(embedded: Embedded) -> None:
     shown = [found for port, found in embedded.pages.items() if port != embedded.server]
     assert shown and all(found == {"/health": 200, "/info/main/workers.html": 404, "/json/counts.json": 404} for found in shown), shown
 
 
+@pytest.mark.exhaustive
 def test_dask_lets_nobody_in_without_its_certificate(embedded: Embedded) -> None:
     assert len(embedded.refusals) >= 3
     for without, foreign in embedded.refusals.values():
@@ -121,17 +126,20 @@ def test_dask_lets_nobody_in_without_its_certificate(embedded: Embedded) -> None
         assert "UNKNOWN_CA" in foreign or "DECRYPT_ERROR" in foreign or "BAD_SIGNATURE" in foreign, foreign
 
 
+@pytest.mark.exhaustive
 def test_the_secrets_are_in_no_file_no_word_and_no_list_of_processes(embedded: Embedded) -> None:
     left = {**files([embedded.place.root]), "said": embedded.said.encode(), "processes": embedded.command_lines.encode()}
     assert "prefect.db" in str(left.keys()) and "uvicorn" in embedded.command_lines
     assert not hits(left, [embedded.secret, embedded.secret.removeprefix("dpicl:"), "PRIVATE KEY"])
 
 
+@pytest.mark.exhaustive
 def test_workers_do_not_share_a_core_between_threads_of_their_own(embedded: Embedded) -> None:
     """A demo took four times as long when each of two workers used both cores."""
     assert embedded.threads == {"1"}
 
 
+@pytest.mark.exhaustive
 def test_nothing_calls_outside(embedded: Embedded) -> None:
     hosts = {address[0] for address in embedded.called if isinstance(address, tuple)}
     assert hosts == {"127.0.0.1"}
@@ -161,6 +169,7 @@ class Locked(http.server.BaseHTTPRequestHandler):
         """Say nothing."""
 
 
+@pytest.mark.exhaustive
 def test_a_named_server_s_secret_is_asked_for_in_one_sentence(world: World) -> None:
     """In the leak test it is given, and the runs go well."""
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Locked) as server:

@@ -63,7 +63,7 @@ def by_flow(run: Path) -> dict[str, list[dict[str, Any]]]:
     return stored
 
 
-@pytest.fixture(scope="module", params=["breast_cancer", pytest.param("blood", marks=pytest.mark.exhaustive), "shop"])
+@pytest.fixture(scope="module", params=[*(pytest.param(name, marks=pytest.mark.exhaustive) for name in ("breast_cancer", "blood")), "shop"])
 def dataset(request: pytest.FixtureRequest, world: World) -> Iterator[str]:
     if request.param == "blood":
         if not (REAL_DATA / "tabular" / "blood.csv").exists():
@@ -81,6 +81,7 @@ def test_a_sweep_equals_the_function(world: World, dataset: str) -> None:
     assert len(rows(run / "results.csv")) == sum(map(len, by_flow(run).values()))
 
 
+@pytest.mark.exhaustive
 def test_the_paper_s_own_options_over_sampling_rates_without_baselines_equal_the_function(world: World) -> None:
     options = {
         "ldp_tabicl": {"encoding": "one-hot", "estimator": "clip"},
@@ -90,6 +91,7 @@ def test_the_paper_s_own_options_over_sampling_rates_without_baselines_equal_the
     assert by_flow(run) == by_function(world, run, "fake")
 
 
+@pytest.mark.exhaustive
 def test_clients_asked_in_every_way_equal_the_function(world: World) -> None:
     also = {
         "pairs": {"design": "pairs", "estimator": "tree"},
@@ -120,6 +122,7 @@ def test_texts_in_every_way_equal_the_function(world: World) -> None:
     assert len(by_flow(run)) == 4
 
 
+@pytest.mark.exhaustive
 def test_texts_with_the_tiny_model_equal_the_function(world: World) -> None:
     install_texts(world, letters(), lines(records(40)), lines(records(4)))
     run = world.sweep("equal-few-shot-generation", {**TINY, "datasets": ["letters"]}, pipeline="few-shot-generation")
@@ -141,6 +144,7 @@ def test_ensembles_in_every_way_equal_the_function(world: World) -> None:
         assert by_flow(run) == by_function(world, run, "fake")
 
 
+@pytest.mark.exhaustive
 def test_ensembles_with_the_tiny_model_equal_the_function(world: World) -> None:
     install_texts(world, letters(), lines(records(40)), lines(records(4)))
     run = world.sweep("equal-dp-icl", {**TINY, "datasets": ["letters"]}, pipeline="dp-icl")

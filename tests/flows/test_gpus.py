@@ -27,6 +27,7 @@ class _Seen(SchedulerPlugin):
             self.done.append((self._scheduler.workers[worker].name, bool(wanted)))
 
 
+@pytest.mark.exhaustive
 def test_scoring_goes_to_the_workers_that_own_a_gpu(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VISIBLE, "3,5")
     with running_cluster(world, workers=3, worker_class=LocalWorker) as cluster:

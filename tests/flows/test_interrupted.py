@@ -17,6 +17,7 @@ from dpicl.engine.releases import SPENDING
 from dpicl.engine.stages.score import PARTS
 from tests.harness import World, content, differences, end, running_cluster, talk, until
 
+pytestmark = pytest.mark.exhaustive
 MANY = {"model": "fake", "epsilons": ["1", "inf"], "shots": [1, 2], "seeds": [0, 1, 2]}
 SLOW = {"model": "tiny", "epsilons": ["1"], "shots": [1, 2, 4], "seeds": [0], "methods": ["ldp_tabicl"]}
 """Six cells and more, each of them scored in a noticeable time."""
@@ -71,7 +72,6 @@ def test_a_run_killed_after_its_first_release_is_resumed_with_that_release(world
     assert after == expected["many"]
 
 
-@pytest.mark.exhaustive
 def test_a_run_killed_after_one_unit_does_only_the_others(world: World, expected: dict[str, Any]) -> None:
     before = killed(world, "killed-unit", MANY, "units/*/results.json")
     times = {path: path.stat().st_mtime_ns for path in world.run("killed-unit").glob("units/*/*.*")}
@@ -82,7 +82,6 @@ def test_a_run_killed_after_one_unit_does_only_the_others(world: World, expected
     assert times == {path: path.stat().st_mtime_ns for path in times}
 
 
-@pytest.mark.exhaustive
 def test_a_run_killed_with_its_own_server_and_cluster_is_resumed_from_the_command_line(world: World, expected: dict[str, Any]) -> None:
     """Nothing that it had started outlives it."""
     alone = {"PREFECT_API_URL": "", "DASK_SCHEDULER_ADDRESS": ""}
@@ -145,9 +144,7 @@ def mortal_cluster(world: World) -> Iterator[Any]:
         yield cluster
 
 
-@pytest.mark.parametrize(
-    ("failures", "run_id"), [(3, "worker-dies"), pytest.param(0, "worker-dies-for-good", marks=pytest.mark.exhaustive)]
-)
+@pytest.mark.parametrize(("failures", "run_id"), [(3, "worker-dies"), (0, "worker-dies-for-good")])
 def test_a_killed_worker_changes_no_result(world: World, mortal_cluster: Any, expected: dict[str, Any], failures: int, run_id: str) -> None:
     """First Dask itself tries again; where it gives up at once, the flow hands the unit in again."""
     mortal_cluster.scheduler.allowed_failures = failures

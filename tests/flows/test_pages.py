@@ -82,6 +82,7 @@ def test_the_run_is_kept_in_postgresql(world: World, retried: Path) -> None:
     assert ("retried",) in kept
 
 
+@pytest.mark.exhaustive
 def test_the_flow_run_s_page_lists_every_stage(world: World, retried: Path, page: Page) -> None:
     flow_run = world.flow_run("retried")["id"]
     names = [f"{stage} ldp_tabicl__breast_cancer__seed0" for stage in STAGES[3:9] if stage != "score"]
@@ -90,11 +91,13 @@ def test_the_flow_run_s_page_lists_every_stage(world: World, retried: Path, page
     assert {"ingest breast_cancer", "validate breast_cancer"} <= {task["name"] for task in world.task_runs("retried")}
 
 
+@pytest.mark.exhaustive
 def test_the_flow_run_s_page_tells_of_both_retries(world: World, retried: Path, page: Page) -> None:
     flow_run = world.flow_run("retried")["id"]
     assert page(f"/v2/runs/flow-run/{flow_run}", "validate: File exists (errno 17)", "Retry 1/2 will start", "Retry 2/2 will start")
 
 
+@pytest.mark.exhaustive
 def test_the_flow_run_s_page_lists_its_results_plots_and_progress(world: World, retried: Path, page: Page) -> None:
     flow_run = world.flow_run("retried")["id"]
     tables = [f"TABLE {key}" for key in ("checks-breast-cancer", RELEASED, "results-demo", "budget-demo")]
@@ -106,11 +109,13 @@ def test_the_flow_run_s_page_lists_its_results_plots_and_progress(world: World, 
     )
 
 
+@pytest.mark.exhaustive
 def test_the_task_run_s_page_counts_the_attempts(world: World, retried: Path, page: Page) -> None:
     (validation,) = [task for task in world.task_runs("retried") if task["name"] == "validate breast_cancer"]
     assert page(f"/runs/task-run/{validation['id']}", "validate breast_cancer", "Run Count 3", "Retries 2", "Completed")
 
 
+@pytest.mark.exhaustive
 def test_the_progress_s_page_tells_the_share_of_units(world: World, retried: Path, page: Page) -> None:
     @flow
     def gone_on_with() -> None:
@@ -122,6 +127,7 @@ def test_the_progress_s_page_tells_the_share_of_units(world: World, retried: Pat
     assert page(path_of(artifact(world, type="progress", flow_run_id=world.flow_run("retried")["id"])), "1 of 1 units", "Progress: 100%")
 
 
+@pytest.mark.exhaustive
 def test_the_released_table_s_page_shows_every_row(world: World, retried: Path, page: Page) -> None:
     found = artifact(world, key=RELEASED)
     released = [f"{row['cell']} {row['attribute']} {row['level']} {row['share']:g}" for row in json.loads(found["data"])]
@@ -140,6 +146,7 @@ def test_the_plots_are_drawn_on_their_page(world: World, retried: Path, page: Pa
     ]
 
 
+@pytest.mark.exhaustive
 def test_the_artifacts_pages_show_the_results(world: World, retried: Path, page: Page) -> None:
     accuracies = [row["accuracy"] for row in rows(retried / "results.csv")]
     shown = {

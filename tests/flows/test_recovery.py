@@ -67,6 +67,7 @@ def test_only_a_run_that_began_here_and_was_not_given_up_is_an_orphan(settings: 
     assert not _is_orphan(flow_run, settings), "given up"
 
 
+@pytest.mark.exhaustive
 def test_a_budget_that_is_used_up_is_a_rule_that_stays_broken_however_many_parts_fail(world: World) -> None:
     """A run that its plan could pay for is refused when it is charged, as another one was charged in between."""
     contract = shop("purse", private=True)

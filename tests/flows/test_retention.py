@@ -14,6 +14,7 @@ from dpicl.engine.settings import Settings
 from flows.retention import cleaned_daily
 from tests.harness import World, new_place, running_server, said, until
 
+pytestmark = pytest.mark.exhaustive
 LINES = 300
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.flows.conftest import RETRIED
 from tests.harness import World
 
@@ -19,6 +21,7 @@ def test_the_run_shows_two_retries_and_ends_well(world: World, retried: Path) ->
     assert states.count("AwaitingRetry") == 2 and states[-1] == "Completed"
 
 
+@pytest.mark.exhaustive
 def test_its_results_are_those_of_a_run_without_obstacles(world: World, retried: Path) -> None:
     smooth = world.sweep("smooth", RETRIED)
     assert (retried / "results.csv").read_bytes() == (smooth / "results.csv").read_bytes()

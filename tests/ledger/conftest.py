@@ -27,10 +27,13 @@ def postgres() -> Iterator[Server]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Kills at every step take a minute on each database, and `make test` makes them on one."""
+    """Kills, crowds of processes and every case after a test's first are made by `make test` on one database."""
+    seen = set[object]()
     for item in items:
-        if "killed" in item.nodeid and "postgresql" in item.name:
-            item.add_marker(pytest.mark.exhaustive)
+        if isinstance(item, pytest.Function) and item.path.parent == Path(__file__).parent and "postgresql" in item.name:
+            if item.function in seen or any(word in item.nodeid for word in ("killed", "processes", "newer_program", "several_accounts")):
+                item.add_marker(pytest.mark.exhaustive)
+            seen.add(item.function)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -123,6 +123,7 @@ def test_the_bracket_refuses_what_it_does_not_cover_or_cannot_hold() -> None:
         bracket([price(repeated(sampled, 2000), neighbours=ADD, unit="row", delta=1e-6)], delta=1e-5)
 
 
+@pytest.mark.exhaustive
 def test_many_pure_parts_beside_a_gaussian_waste_nothing_on_the_grid() -> None:
     """Rounding each of a thousand up to the grid would cost two thirds more."""
     guarantees = [*[cost(0.0015)] * 1000, price(gaussian(sigma=100.0), neighbours=ADD, unit="row", delta=1e-6)]

@@ -33,6 +33,7 @@ def recover(place: Place, name: str, told: list[str], releases: int = 1) -> None
         ledger.verify()
 
 
+@pytest.mark.exhaustive
 def test_at_every_step_on_a_ledger_in_use(place: Place, tmp_path: Path) -> None:
     with place.ledger() as ledger:
         ledger.ensure_account(CROWDED)

@@ -130,6 +130,7 @@ def test_a_way_back_that_is_not_there_is_refused(place: Place) -> None:
         assert ledger.schema == SCHEMA
 
 
+@pytest.mark.exhaustive
 def test_killed_while_it_is_brought_up_a_ledger_is_in_one_form_or_the_other_and_settled_or_not(place: Place) -> None:
     write_earlier(place, "third")
     before = held(place)

@@ -55,7 +55,10 @@ def _run(methods: Sequence[str] = TABULAR, pipeline: str = "demo") -> tuple[Path
     return run, (run / "report.md").read_text("utf-8"), pd.read_csv(run / "results.csv")
 
 
-@pytest.mark.parametrize(("kind", "question"), [("classes", "What is the plan?"), ("nullable number", "What is the height?")])
+@pytest.mark.parametrize(
+    ("kind", "question"),
+    [pytest.param("classes", "What is the plan?", marks=pytest.mark.exhaustive), ("nullable number", "What is the height?")],
+)
 def test_a_run_asks_for_one_of_the_answers_and_measures_it(place: Place, kind: str, question: str) -> None:
     _install(place, kind)
     run, report, results = _run()

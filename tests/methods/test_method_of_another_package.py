@@ -56,6 +56,7 @@ def _spent(place: Place, installed: str) -> list[tuple[str, int, float]]:
     return [tuple(one) for one in json.loads(_python(installed, place, program).stdout)]
 
 
+@pytest.mark.exhaustive
 def test_protect_releases_once_and_charges_once(place: Place, installed: str) -> None:
     asked = ("protect", "shop", "--method", NAME, "--epsilon", "0.5", "--shots", "4")
     done = place.dpicl(*asked, "--out", "one.jsonl", PYTHONPATH=installed)
@@ -99,6 +100,7 @@ def test_what_it_must_not_do_is_refused(place: Place, installed: str) -> None:
     assert unknown.returncode == 2 and "expected one of" in unknown.stderr and NAME not in unknown.stderr.partition("expected")[2]
 
 
+@pytest.mark.exhaustive
 def test_a_table_in_batches_is_refused_as_it_counts_none(tmp_path: Path, installed: str) -> None:
     """Before anything is charged."""
     place = new_place(tmp_path / "place")
@@ -152,6 +154,7 @@ def test_a_fact_that_is_left_out_is_an_error_at_import(place: Place, installed: 
         assert errors[name] == ("PrivacyError", f"method 'noisy_label': {name}: does not fit {other}; expected both or neither")
 
 
+@pytest.mark.exhaustive
 def test_the_audit_of_the_whole_machine_covers_it(place: Place, installed: str) -> None:
     """Neighbouring files give the same public bytes but for what is paid for."""
     program = (

@@ -65,7 +65,14 @@ def test_the_best_adversary_stays_within_the_cap(unit: float, multiples: tuple[i
     assert delta / 10 < reached <= delta
 
 
-@pytest.mark.parametrize(("unit", "multiples", "epsilon", "delta", "excess"), [(*MENUS[0], 1.3), (*MENUS[1], 1.05), (*MENUS[2], 1.1)])
+@pytest.mark.parametrize(
+    ("unit", "multiples", "epsilon", "delta", "excess"),
+    [
+        pytest.param(*MENUS[0], 1.3, marks=pytest.mark.exhaustive),
+        (*MENUS[1], 1.05),
+        pytest.param(*MENUS[2], 1.1, marks=pytest.mark.exhaustive),
+    ],
+)
 def test_distributions_of_parameters_seen_so_far_are_no_filter(
     unit: float, multiples: tuple[int, int], epsilon: float, delta: float, excess: float
 ) -> None:

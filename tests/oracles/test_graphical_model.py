@@ -59,6 +59,7 @@ def loss(marginals: dict[tuple[int, ...], np.ndarray], counts: list[NoisyMargina
     return sum(0.5 * float((((marginals[one.columns] - one.counts) / deviation(one)) ** 2).sum()) for one in counts)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("epsilon", STEPS)
 def test_the_same_counts_give_the_same_marginals_within_their_noise(epsilon: int) -> None:
     counts = noisy(float(epsilon))

@@ -11,6 +11,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+
 from dpicl.installed import _EXTRAS
 from tests.architecture.test_readme import write_customers
 from tests.harness import SMALL_OPTIONS, new_place
@@ -102,6 +104,7 @@ def test_a_command_that_no_installed_package_has_says_what_to_install() -> None:
     assert done.returncode == 2 and done.stderr.startswith("dpicl: serve: no installed package has this command; expected `pip install")
 
 
+@pytest.mark.exhaustive
 def test_a_run_needs_no_orchestrator(tmp_path: Path) -> None:
     """On a pool where Prefect is not installed; asked for, it is named."""
     place = new_place(tmp_path / "place")
@@ -134,6 +137,7 @@ def allowed(module: str) -> set[str]:
     )
 
 
+@pytest.mark.exhaustive
 def test_the_library_can_be_imported_without_extras_but_for_the_parts_that_need_one() -> None:
     files = (path.relative_to(ROOT).with_suffix("") for path in (ROOT / "dpicl").rglob("*.py") if path.stem not in ("__main__", "env"))
     modules = sorted(".".join(path.parts).removesuffix(".__init__") for path in files)
@@ -152,6 +156,7 @@ def test_the_library_can_be_imported_without_extras_but_for_the_parts_that_need_
     }
 
 
+@pytest.mark.exhaustive
 def test_the_readme_s_example_of_the_library_runs_without_any_extra(tmp_path: Path) -> None:
     example = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
     assert example is not None

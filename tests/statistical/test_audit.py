@@ -26,8 +26,19 @@ from dpicl.tabular.central.aggregate import AggregateOptions, aggregate
 from dpicl.tabular.central.group import assign, partition
 from tests.statistical.sizes import RUNS
 
-SLOW = ("few-shot-fresh", "gdp-release-2-columns", "gdp-release-person", "gdp-release-shared-count", "keyword-joint")
-"""Variants of audits that `make test` has."""
+SLOW = (
+    "few-shot-fixed",
+    "few-shot-fresh",
+    "gdp-release-1-column",
+    "gdp-release-2-columns",
+    "gdp-release-person",
+    "gdp-release-shared-count",
+    "gdp-release-subsampled",
+    "keyword-joint",
+    "mst-release",
+    "noisy-mean-lower",
+)
+"""Releases of several draws, each of which `make test` audits by itself, and variants; test_membership.py attacks releases."""
 
 
 @pytest.fixture(scope="module")

@@ -15,10 +15,12 @@ from dpicl.errors import PrivacyError
 from dpicl.randomness import stream
 
 RUNS, EPSILON, TRIED = 700, 1.0, 60
+QUICK = ("GDP-TabICL", "LDP-TabICL, all columns", "MST-TabICL, one column")
+"""One way of each method."""
 GROUPS = [name for name in WAYS if name.startswith("GDP")]
 
 
-@pytest.mark.parametrize("name", WAYS)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.exhaustive) for name in WAYS])
 def test_no_attack_infers_more_than_epsilon_allows_and_mutants_are_found_out(name: str) -> None:
     way, target = WAYS[name], made_up()
     charged = Scene(way, target, EPSILON).cost.charged

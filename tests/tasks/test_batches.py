@@ -43,7 +43,7 @@ def results(place: Place) -> dict[str, bytes]:
     return {name: data for name, data in kept(place.run("r")).items() if name != "plan.json"}
 
 
-@pytest.mark.parametrize("files", [1, 7])
+@pytest.mark.parametrize("files", [pytest.param(1, marks=pytest.mark.exhaustive), 7])
 def test_other_cuts_of_the_files_give_the_same_run(tmp_path: Path, files: int) -> None:
     cut, other = (folder_place(tmp_path / str(number), files=number) for number in (3, 3 + files))
     assert [attempt(place, GRID, pipeline="demo") for place in (cut, other)] == [0, 0]
@@ -71,6 +71,7 @@ def test_a_run_killed_at_every_file_equals_an_uninterrupted_one(tmp_path: Path) 
     assert {Path(name).name for name in seen} >= {INDEX, "train-00002.parquet", "facts-00000.json", "00001.npz"}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("method", ["gdp_tabicl"])
 def test_a_private_run_killed_at_every_file_draws_for_each_batch_once(tmp_path: Path, method: str) -> None:
     """What is drawn from the operating system cannot come out equal by a second draw."""
@@ -127,6 +128,7 @@ def test_nothing_is_counted_before_it_is_charged_and_nothing_twice(prepared: tup
         check_modes(place.home / "private")
 
 
+@pytest.mark.exhaustive
 def test_a_query_in_batches_gives_the_run_that_files_give(tmp_path: Path) -> None:
     folder, place = (folder_place(tmp_path / name) for name in ("folder", "query"))
     with sqlite3.connect(tmp_path / "shop.db") as database:

@@ -87,6 +87,7 @@ def test_a_journal_goes_although_the_process_that_published_was_killed_before_it
         assert not journals.exists() or not any(journals.iterdir())
 
 
+@pytest.mark.exhaustive
 def test_workers_end_in_the_middle_of_a_step_when_their_owner_is_killed(tmp_path: Path) -> None:
     place = new_place(tmp_path / "place")
     install(place, shop(), shop_rows(200))

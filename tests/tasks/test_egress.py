@@ -74,6 +74,7 @@ def scored(place: Place, run: Path, hub: str) -> str:
     return finished.stderr.strip().splitlines()[-1]
 
 
+@pytest.mark.exhaustive
 def test_a_table_that_is_no_longer_public_is_refused_before_the_model_is_called(place: Place) -> None:
     with place.entered():
         run = make_plan("demo", GRID, "r")

@@ -75,6 +75,7 @@ def spent(home: Path) -> dict[str, tuple[int, float]]:
     return {one.account: (one.releases, one.epsilon_spent) for one in dpicl.Session(home).budget()}
 
 
+@pytest.mark.exhaustive
 def test_a_cell_is_charged_once_however_often_and_in_whatever_order_it_runs(home: Path) -> None:
     rows = frame()
     tables = []
@@ -96,6 +97,7 @@ for epsilon in map(float, sys.argv[2:]):
 """
 
 
+@pytest.mark.exhaustive
 def test_two_processes_at_once_and_one_that_was_killed_pay_once(home: Path) -> None:
     def start(*epsilons: str) -> subprocess.Popen[str]:
         command = [sys.executable, "-c", PROGRAM, str(home), *epsilons]
@@ -355,6 +357,7 @@ def test_a_contract_of_moved_rows_goes_by_its_name(home: Path, tmp_path: Path) -
         dpicl.protect(tmp_path / "new.csv", schema, epsilon=1, home=home)
 
 
+@pytest.mark.exhaustive
 def test_a_plan_takes_a_schema_before_there_are_rows(home: Path) -> None:
     planned = dpicl.Session(home).plan(SCHEMA, rows=2000, epsilons=(1,), signal="medium", trust="central")
     assert planned.outlooks and not dpicl.Session(home).budget()

@@ -6,6 +6,7 @@ import json
 import signal
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -100,10 +101,8 @@ def check_modes(folder: Path) -> None:
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
 
 
-@pytest.mark.parametrize(
-    ("method", "end"),
-    [("", "torn"), *(pytest.param(method, "placed", marks=pytest.mark.exhaustive) for method in ("", BENCHMARK_TEXTS))],
-)
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(("method", "end"), [("", "torn"), ("", "placed"), (BENCHMARK_TEXTS, "placed")])
 def test_a_benchmark_run_killed_at_every_file_equals_an_uninterrupted_one(tmp_path: Path, end: End, method: str) -> None:
     left_alone, killed = (shop_place(tmp_path / name, private=False) for name in ("left_alone", "killed"))
     assert attempt(left_alone, "finished", method) == 0
@@ -121,17 +120,19 @@ RELEASED = {
 }
 
 
-FEWER = [pytest.param(method, marks=() if method in ("gdp_tabicl", "dp_icl") else pytest.mark.exhaustive) for method in RELEASED]
+def only(quick: str) -> list[Any]:
+    """All methods, one of them in `make test`."""
+    return [pytest.param(method, marks=() if method == quick else pytest.mark.exhaustive) for method in RELEASED]
 
 
-@pytest.mark.parametrize("method", FEWER)
+@pytest.mark.parametrize("method", only("gdp_tabicl"))
 def test_a_private_run_killed_at_every_file_keeps_every_release_it_made(tmp_path: Path, method: str) -> None:
     deaths, seen = chain(shop_place(tmp_path / "place", private=True), "placed", method)
     assert deaths >= 12
     assert {RELEASED[method], "results.json"} <= {Path(name).name for name in seen}
 
 
-@pytest.mark.parametrize("method", FEWER)
+@pytest.mark.parametrize("method", only("dp_icl"))
 def test_two_private_runs_draw_different_noise(tmp_path: Path, method: str) -> None:
     """Else the test above would pass on seeded noise."""
     places = [shop_place(tmp_path / name, private=True) for name in ("a", "b")]

@@ -96,7 +96,7 @@ def made(disk: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
 
 
 @pytest.mark.parametrize(
-    ("disk", "every"), [("one disk", 5), *(pytest.param(disk, 1, marks=pytest.mark.exhaustive) for disk in ("one disk", "another disk"))]
+    ("disk", "every"), [("one disk", 31), *(pytest.param(disk, 1, marks=pytest.mark.exhaustive) for disk in ("one disk", "another disk"))]
 )
 def test_a_move_killed_at_every_line_ends_as_one_left_alone_and_two_homes_never_grant(made: Made, every: int) -> None:
     for line in range(0, 500, every):

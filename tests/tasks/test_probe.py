@@ -166,6 +166,7 @@ def test_texts_under_a_cap_are_answered_by_a_model_that_was_named(place: Place, 
     assert reserved() == []
 
 
+@pytest.mark.exhaustive
 def test_the_command_line_refuses_in_one_sentence(place: Place) -> None:
     assert "no model is named" in complaint(place.dpicl("ask", "--contract", "letters", "hello"))
     for dry_run in ((), ("--dry-run",)):
@@ -175,6 +176,7 @@ def test_the_command_line_refuses_in_one_sentence(place: Place) -> None:
         assert "raw rows stay local" in told
 
 
+@pytest.mark.exhaustive
 def test_what_a_server_counted_of_private_prompts_is_in_no_public_count(place: Place) -> None:
     install_texts(
         place,

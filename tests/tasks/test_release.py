@@ -146,6 +146,7 @@ def test_all_of_it_was_charged_once_each(place: Place) -> None:
     assert session.budget() == before
 
 
+@pytest.mark.exhaustive
 def test_rows_are_exported_without_pandas_or_scikit_learn(place: Place) -> None:
     program = (
         "import sys, dpicl\n"

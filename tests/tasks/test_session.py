@@ -75,7 +75,7 @@ def test_a_session_has_its_own_folders_and_leaves_the_process_as_it_was(place: P
     assert not list((place.home / "private").rglob("*.parquet"))
 
 
-@pytest.mark.parametrize("method", ["gdp_tabicl", "mst_tabicl"])
+@pytest.mark.parametrize("method", ["gdp_tabicl", pytest.param("mst_tabicl", marks=pytest.mark.exhaustive)])
 def test_a_release_of_a_table_imports_no_orchestrator_and_no_model(place: Place, method: str) -> None:
     program = (
         "import sys, dpicl\n"

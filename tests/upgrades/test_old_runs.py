@@ -32,7 +32,7 @@ def unpacked(name: str, root: Path) -> Place:
     return place
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", ["first", pytest.param("second", marks=pytest.mark.exhaustive), "third"])
 def test_an_old_run_is_reported_and_its_budget_shown(tmp_path: Path, capsys: Capture, name: str) -> None:
     place = unpacked(name, tmp_path)
     with place.entered():
@@ -56,7 +56,7 @@ def test_a_run_of_another_version_is_not_gone_on_with(tmp_path: Path, capsys: Ca
     assert told == "run first: it was begun by another version of gdp_tabicl; start a new run"
 
 
-@pytest.mark.parametrize("name", RUNS[1:])
+@pytest.mark.parametrize("name", [pytest.param("second", marks=pytest.mark.exhaustive), "third"])
 def test_an_old_run_that_was_cut_off_is_gone_on_with_for_nothing(tmp_path: Path, name: str) -> None:
     """Releases have the names that they had: they are read, not drawn and charged again; results of both times stand in one report."""
     from dpicl.engine.plan import make_plan

@@ -60,6 +60,7 @@ def go_on(folder: Path, steps: int) -> State:
     return train(folder, CPU, Limits(steps=steps), lambda *_: None)
 
 
+@pytest.mark.exhaustive
 def test_a_resumed_training_ends_with_the_same_weights(begun: Path, tmp_path: Path) -> None:
     whole, parted = copied(begun, tmp_path / "whole"), copied(begun, tmp_path / "parted")
     ended = go_on(whole, 4)
@@ -149,6 +150,7 @@ def test_numbers_begin_the_more_alike_the_nearer_they_are(begun: Path) -> None:
     assert near < 0.6 * middle < 0.6 * far
 
 
+@pytest.mark.exhaustive
 def test_the_loss_falls_on_tables_of_one_column(begun: Path) -> None:
     tokenizer, rng = load_tokenizer(begun), stream(0, "test", "bundled", "loss").generator()
     model = new_model(preset_of("smoke"), tokenizer, seed=0)

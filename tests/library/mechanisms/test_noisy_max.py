@@ -52,14 +52,14 @@ def largest_ratio(candidates: int, decay: Fraction, neighbours_of: object) -> Fr
 
 
 @pytest.mark.parametrize("decay", DECAYS)
-@pytest.mark.parametrize("candidates", [2, 3, 4, 5])
+@pytest.mark.parametrize("candidates", [2, 3, 4, pytest.param(5, marks=pytest.mark.exhaustive)])
 def test_one_vote_more_never_moves_a_probability_by_more_than_e_to_the_epsilon(candidates: int, decay: Fraction) -> None:
     """Spread 1; reached where all the others stay behind or level."""
     assert largest_ratio(candidates, decay, more) == 1 / decay
 
 
 @pytest.mark.parametrize("decay", DECAYS)
-@pytest.mark.parametrize("candidates", [2, 3, 4, 5])
+@pytest.mark.parametrize("candidates", [2, 3, 4, pytest.param(5, marks=pytest.mark.exhaustive)])
 def test_a_moved_vote_never_moves_a_probability_by_more_than_e_to_the_epsilon(candidates: int, decay: Fraction) -> None:
     """Spread 2; and spread 1, the mutant, would be too little."""
     assert 1 / decay < largest_ratio(candidates, decay, moved) <= 1 / decay**2

@@ -6,6 +6,7 @@ import math
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -88,6 +89,7 @@ def test_with_much_noise_nothing_of_them_is_written(way: dict[str, Any]) -> None
         assert SECRET[one.label][:4] not in one.text
 
 
+@pytest.mark.exhaustive
 def test_a_little_noise_writes_more_of_them_than_much() -> None:
     asked = unit(contract(), epsilons=(1.0, 400.0), shots=(8,), max_tokens=3)
     found = {epsilon: sum(SECRET[one.label][0] in one.text for one in written(asked)[Cell("icl", epsilon, 8)]) for epsilon in (1.0, 400.0)}
@@ -147,8 +149,13 @@ class Mortal(Memory):
         return super().keep(cell, step, tokens)
 
 
-@pytest.mark.parametrize("way", WAYS, ids=str)
-@pytest.mark.parametrize("private", [False, True])
+@pytest.mark.parametrize(
+    ("private", "way"),
+    [
+        pytest.param(private, way, marks=() if number % len(WAYS) in (1, 3) else pytest.mark.exhaustive, id=f"{private}-{way}")
+        for number, (private, way) in enumerate(product((False, True), WAYS))
+    ],
+)
 def test_a_killed_generation_goes_on_at_the_token_that_it_lost(way: dict[str, Any], private: bool) -> None:
     """With seeded and with real noise: what was kept stands, and the end is that of a generation that nobody killed."""
     declared = contract(private=private)
@@ -183,6 +190,7 @@ def test_twins_write_one_text() -> None:
     assert one == other
 
 
+@pytest.mark.exhaustive
 def test_jobs_side_by_side_write_what_each_would_alone() -> None:
     declared = contract()
     asked = [replace(unit(declared, epsilons=(2.0, 40.0), shots=(1, 2)), seed=seed) for seed in (0, 1, 2)]

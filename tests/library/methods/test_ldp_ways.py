@@ -52,7 +52,7 @@ def wide_contract() -> Contract:
     )
 
 
-@pytest.mark.parametrize("design", ["subset", "pairs"])
+@pytest.mark.parametrize("design", [pytest.param("subset", marks=pytest.mark.exhaustive), "pairs"])
 def test_a_table_with_more_columns_than_cells_can_be_counted_for_is_collected_modelled_and_asked_about(design: Any) -> None:
     contract = wide_contract()
     split = split_table(random_table(contract, 800, 0), contract)

@@ -81,7 +81,7 @@ def plan_of(contract: Contract, rows: int = 4000, *epsilons: float, **how: Any) 
     return plan_table(contract, rows, epsilons or (1.0,), populations=2, **how)
 
 
-@pytest.mark.parametrize("kind", [*LABELS, "none"])
+@pytest.mark.parametrize("kind", [*(pytest.param(kind, marks=pytest.mark.exhaustive) for kind in LABELS), "none"])
 def test_every_method_is_simulated_whatever_is_predicted(kind: str) -> None:
     told: list[tuple[int, int]] = []
     signal = "medium" if kind == "number" else None
@@ -100,6 +100,7 @@ def test_the_same_question_gets_the_same_plan() -> None:
     assert one == other
 
 
+@pytest.mark.exhaustive
 def test_more_epsilon_and_rows_lose_less() -> None:
     plan = plan_of(contract_of("binary"), 2000, 0.1, 10.0, signal=0.85)
     for method in ("mst_tabicl", "ldp_tabicl"):
@@ -122,6 +123,7 @@ def test_nothing_useful_is_an_answer() -> None:
     assert plan.recommended is None and plan.command is None and plan.sentence.startswith("Nothing useful at epsilon 0.01 and 150 rows")
 
 
+@pytest.mark.exhaustive
 def test_the_command_names_what_was_simulated() -> None:
     plan = plan_of(contract_of("binary"), 20_000, 3.0, signal="medium", trust="local")
     assert plan.command is not None and plan.recommended is not None

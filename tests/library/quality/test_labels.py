@@ -58,7 +58,12 @@ CENTRAL = "mst_tabicl", None
 
 @pytest.mark.parametrize(
     ("method", "options", "label"),
-    [(*CENTRAL, label) for label in (None, "kind", "height")] + [(*LOCAL, label) for label in (None, "size")],
+    [
+        *((*CENTRAL, label) for label in (None, "kind")),
+        pytest.param(*CENTRAL, "height", marks=pytest.mark.exhaustive),
+        (*LOCAL, None),
+        pytest.param(*LOCAL, "size", marks=pytest.mark.exhaustive),
+    ],
 )
 def test_every_label_has_a_quality(method: str, options: Any, label: str | None) -> None:
     found = quality(label, method, options)

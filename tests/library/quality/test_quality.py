@@ -19,10 +19,8 @@ def mean(marginals: tuple[Marginal, ...], which: str) -> float:
     return float(np.mean([getattr(one, which) for one in marginals]))
 
 
-@pytest.mark.parametrize(
-    ("method", "epsilon", "options"),
-    [(MST, 0.5, None), *(pytest.param(*one, marks=pytest.mark.exhaustive) for one in ((MST, 2.0, None), (LDP, 4.0, SUBSET)))],
-)
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(("method", "epsilon", "options"), [(MST, 0.5, None), (MST, 2.0, None), (LDP, 4.0, SUBSET)])
 def test_errors_of_marginals_are_as_large_as_is_said_of_them_within_15_percent(method: str, epsilon: float, options: Any) -> None:
     """On average over tables: each has one draw of noise."""
     found = [quality(split(1000, seed), method, epsilon, seed=seed, count=8, options=options) for seed in range(12)]
@@ -46,6 +44,7 @@ def test_so_many_rows_without_noise_are_as_exact_as_is_said() -> None:
     assert drawn == pytest.approx(mean(found.with_label, "expected"), rel=0.2)
 
 
+@pytest.mark.exhaustive
 def test_more_epsilon_is_worth_more_rows() -> None:
     few, some, many = (quality(split(1000, 5), MST, epsilon, count=6).effective_rows or 0 for epsilon in (0.3, 1.0, 10.0))
     assert few < some < many

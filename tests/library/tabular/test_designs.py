@@ -224,6 +224,7 @@ def test_columns_without_any_bond_keep_their_place_in_the_tree() -> None:
     assert np.abs(drawn.mean(axis=0) - rows.mean(axis=0)).max() < 0.05
 
 
+@pytest.mark.exhaustive
 def test_a_tree_takes_columns_of_which_no_table_of_cells_could_be_made() -> None:
     sizes = (2,) * 40
     rows = population(3_000, sizes)

@@ -47,6 +47,7 @@ def test_a_sentence_stands_once_and_names_no_library(table: pa.Table) -> None:
     assert not [text for text in texts if re.search("numpy|pandas|scipy|scikit|sklearn", text, re.IGNORECASE)]
 
 
+@pytest.mark.exhaustive
 def test_they_are_the_same_in_every_process_and_nothing_is_imported_for_them(table: pa.Table) -> None:
     program = (
         "import sys; from pathlib import Path; from dpicl.contract import load_contract; from dpicl.text.read import *;"
