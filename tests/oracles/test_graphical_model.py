@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from dpicl.randomness import stream
-from dpicl.tabular.central.graphical_model import graphical_model
-from dpicl.tabular.central.spanning_tree import ExactCounts, NoisyMarginal, added, measure
+from dpicl.tabular.central.graphical_model import NoisyMarginal, added, graphical_model
+from dpicl.tabular.central.spanning_tree import ExactCounts, measure
 from dpicl.types import PrivateCodes
 
 SIZES = (6, 8, 3, 12, 2, 5, 2)
@@ -44,17 +44,6 @@ def oracle(counts: list[NoisyMarginal], steps: int) -> Any:
     return mbi.estimation.MirrorDescent().estimate(mbi.Domain(range(len(SIZES)), SIZES), measured, iters=steps)
 
 
-def own(counts: list[NoisyMarginal]) -> dict[tuple[int, ...], np.ndarray]:
-    """Shares over the columns of every count."""
-    tree = graphical_model(SIZES, counts)
-    shares = {}
-    for column, parent in tree.parents.items():
-        table = tree.shares[column]
-        shares[column, tree.label] = table.sum(axis=0)
-        shares[min(column, parent), max(column, parent), tree.label] = table if parent < column else table.swapaxes(0, 1)
-    return shares
-
-
 def loss(marginals: dict[tuple[int, ...], np.ndarray], counts: list[NoisyMarginal]) -> float:
     return sum(0.5 * float((((marginals[one.columns] - one.counts) / deviation(one)) ** 2).sum()) for one in counts)
 
@@ -63,9 +52,9 @@ def loss(marginals: dict[tuple[int, ...], np.ndarray], counts: list[NoisyMargina
 def test_the_same_counts_give_the_same_marginals_within_their_noise(epsilon: int) -> None:
     counts = noisy(float(epsilon))
     assert len(counts) > len(SIZES), "some pairs are counted"
-    model, shares = oracle(counts, STEPS[epsilon]), own(counts)
+    model, shares = oracle(counts, STEPS[epsilon]), graphical_model(SIZES, counts).counted
     theirs = {one.columns: np.asarray(model.project(one.columns).datavector(flatten=False), dtype=float) for one in counts}
-    ours = {columns: share * float(model.total) for columns, share in shares.items()}
+    ours = {one.columns: shares[one.columns] * float(model.total) for one in counts}
     assert loss(ours, counts) <= 1.01 * loss(theirs, counts)
     for one in counts:
         apart = np.abs(ours[one.columns] - theirs[one.columns])

@@ -22,8 +22,8 @@ Not covered persons (the caller pays for their rows); running time.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
 from math import prod
@@ -35,6 +35,7 @@ from dpicl.accounting.guarantee import Guarantee, Neighbours
 from dpicl.errors import ParameterError
 from dpicl.mechanisms import noisy_count, noisy_max
 from dpicl.randomness import Stream
+from dpicl.tabular.central.graphical_model import NoisyMarginal
 from dpicl.types import PrivateCodes
 
 FIRST, CHOICE, SECOND = Fraction(1, 3), Fraction(1, 6), Fraction(1, 2)
@@ -44,15 +45,6 @@ _MEAN_OF_NORMAL = math.sqrt(2 / math.pi)
 """Of the absolute value, where the deviation is 1."""
 _MOST_COUNTS = 1 << 24
 Pair = tuple[int, int]
-
-
-@dataclass(frozen=True)
-class NoisyMarginal:
-    """Counts over some columns, shape (sizes of the columns), with discrete Laplace noise of this scale (0: none)."""
-
-    columns: tuple[int, ...]
-    counts: np.ndarray
-    scale: float
 
 
 @dataclass(frozen=True)
@@ -193,16 +185,3 @@ def pair_scores(exact: ExactCounts, star: Sequence[NoisyMarginal], epsilon: Frac
 def _scale(epsilon: Fraction | None) -> float:
     return 0.0 if epsilon is None else float(1 / epsilon)
 
-
-def added(marginals: Iterable[NoisyMarginal]) -> list[NoisyMarginal]:
-    """Counts of the same columns as one: their mean, weighted by how exact they are; post-processing."""
-    means: dict[tuple[int, ...], NoisyMarginal] = {}
-    for one in marginals:
-        other = means.setdefault(one.columns, one)
-        if other is not one and (not one.scale or not other.scale):
-            means[one.columns] = other if not other.scale else one
-        elif other is not one:
-            weight = one.scale**2 / (one.scale**2 + other.scale**2)
-            counts = weight * other.counts + (1 - weight) * one.counts
-            means[one.columns] = replace(one, counts=counts, scale=one.scale * other.scale / float(np.hypot(one.scale, other.scale)))
-    return list(means.values())
