@@ -19,8 +19,9 @@ from dpicl.mechanisms.noisy_count import noisy_counts, noisy_modes
 from dpicl.methods import Options, held_out_evaluation, unit_of
 from dpicl.methods.gdp_tabicl import GdpTabicl
 from dpicl.randomness import Stream
+from dpicl.tabular.central.exact_counts import ExactCounts
 from dpicl.tabular.central.graphical_model import NoisyMarginal
-from dpicl.tabular.central.spanning_tree import ExactCounts, Shares, measure
+from dpicl.tabular.central.spanning_tree import Shares, measure
 from dpicl.types import PrivateCodes
 
 Counting = Callable[[Sequence[int], Stream], list[int]]

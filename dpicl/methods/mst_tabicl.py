@@ -38,8 +38,9 @@ from dpicl.methods.tabular_method import Arrays
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
 from dpicl.tabular.central.bins import row_bins, row_demonstrations, row_encoding
+from dpicl.tabular.central.exact_counts import ExactCounts, check_counts
 from dpicl.tabular.central.graphical_model import NoisyMarginal, graphical_model, row_count
-from dpicl.tabular.central.spanning_tree import ExactCounts, check_counts, expected_errors, guarantee, measure
+from dpicl.tabular.central.spanning_tree import expected_errors, guarantee, measure
 from dpicl.tabular.local.estimate import LEAST_ROWS
 from dpicl.tabular.prompts.serialize import central_queries
 from dpicl.tabular.reading.contribution import contributing_rows

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from dpicl.randomness import stream
+from dpicl.tabular.central.exact_counts import ExactCounts
 from dpicl.tabular.central.graphical_model import NoisyMarginal, added, graphical_model
-from dpicl.tabular.central.spanning_tree import ExactCounts, measure
+from dpicl.tabular.central.spanning_tree import measure
 from dpicl.types import PrivateCodes
 
 SIZES = (6, 8, 3, 12, 2, 5, 2)

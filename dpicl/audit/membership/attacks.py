@@ -28,8 +28,8 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from dpicl.tabular.central.exact_counts import ExactCounts
 from dpicl.tabular.central.graphical_model import NoisyMarginal
-from dpicl.tabular.central.spanning_tree import ExactCounts
 from dpicl.tabular.local.observed import Reported
 from dpicl.tabular.local.tally import Tally
 from dpicl.types import PrivateCodes, ReleasedGroups

@@ -29,8 +29,8 @@ from dpicl.methods.mst_tabicl import MstTabicl
 from dpicl.methods.tabular_method import TabularMethod
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws, Stream, stream
+from dpicl.tabular.central.exact_counts import ExactCounts
 from dpicl.tabular.central.graphical_model import NoisyMarginal
-from dpicl.tabular.central.spanning_tree import ExactCounts
 from dpicl.tabular.local.observed import Reported
 from dpicl.tabular.local.questions import Design
 from dpicl.tabular.local.tally import Tally
