@@ -35,7 +35,7 @@ import numpy as np
 from dpicl.mechanisms import noisy_count, noisy_max
 from dpicl.randomness import Stream
 from dpicl.tabular.central.exact_counts import ExactCounts
-from dpicl.tabular.central.graphical_model import NoisyMarginal, graphical_model
+from dpicl.tabular.central.graphical_model import GraphicalModel, NoisyMarginal, graphical_model
 from dpicl.tabular.central.junction_tree import Scope, largest_clique
 from dpicl.tabular.central.model_marginals import ModelMarginals
 
@@ -46,6 +46,8 @@ _NOISY, _CLEAR, _ALONE, _HOPELESS = 0.2, 0.12, 0.5, 0.3
 _FEWEST, _SPREAD = 3, 2
 _WIDEST = 1 << 15
 """Cells of the largest clique."""
+_STEPS = 60
+"""Of a fit that only scores what to count next, and goes on from the one before."""
 
 
 def measure(exact: ExactCounts, *, epsilon: float | Fraction, stream: Stream) -> list[NoisyMarginal]:
@@ -60,14 +62,33 @@ def measure(exact: ExactCounts, *, epsilon: float | Fraction, stream: Stream) ->
     each = purse.part(purse.left, STAR if rounds else Fraction(1))
     counts += _star(exact, columns, purse.take(each), stream)
     one_round = purse.part(purse.left, Fraction(1, max(1, rounds)))
+    model = None
     for _ in range(rounds):
-        best = _best(exact, candidates, counts, sum(of_label), purse.part(one_round, 1 - CHOICE), purse.take(one_round, CHOICE), stream)
+        model = graphical_model(exact.sizes, counts, earlier=model, steps=_STEPS)
+        later, epsilon = purse.part(one_round, 1 - CHOICE), purse.take(one_round, CHOICE)
+        able = _able(exact.sizes, candidates, counts, sum(of_label), _scale(later))
+        best = _best(exact, able, model, sum(of_label), later=later, epsilon=epsilon, stream=stream)
         if best is None:
             counts += _star(exact, columns, purse.take(purse.left), stream)
             break
         counts.append(_counted(exact, best, purse.take(one_round, 1 - CHOICE), stream))
         candidates.remove(best)
     return counts
+
+
+def expected_errors(sizes: Sequence[int], epsilon: float, rows: int) -> list[float]:
+    """Of every column but the label, the expected total variation between its noisy counts and so many rows; at most 1.
+
+    Where no pair is worth counting. Of columns that may be left out it is the mean of 1 and of those that are counted.
+    """
+    total, features = noisy_count.exact_epsilon(epsilon), len(sizes) - 1
+    left = None if total is None else total * (1 - LABEL)
+    few = few_columns(sizes, rows, left)
+    counted = few or features
+    each = None if left is None else left * (1 - COLUMNS if few else 1) / counted
+    deviation = math.sqrt(2 * sizes[-1]) * _scale(each)  # of a bin's count, added over the label
+    errors = [min(1.0, size * deviation * math.sqrt(2 / math.pi) / 2 / rows) for size in sizes[:-1]]
+    return [error * counted / features + 1 - counted / features for error in errors]
 
 
 class _Purse:
@@ -149,26 +170,30 @@ def _rounds(sizes: Sequence[int], candidates: Sequence[Scope], columns: int, row
     return columns - 1 if pairs[len(pairs) // 2] * scale <= _HOPELESS * rows else 0
 
 
+def _able(sizes: Sequence[int], candidates: Sequence[Scope], counts: Sequence[NoisyMarginal], rows: int, scale: float) -> list[Scope]:
+    """Candidates that are not mostly noise, and whose model fits."""
+    scopes = [one.columns for one in counts]
+    clear = (scope for scope in candidates if _cells(sizes, scope) * scale < 2 * rows)
+    return [scope for scope in clear if largest_clique(sizes, [*scopes, (*scope, len(sizes) - 1)]) <= _WIDEST]
+
+
 def _best(
     exact: ExactCounts,
-    candidates: Sequence[Scope],
-    counts: Sequence[NoisyMarginal],
+    able: Sequence[Scope],
+    model: GraphicalModel,
     rows: int,
+    *,
     later: Fraction | None,
     epsilon: Fraction | None,
     stream: Stream,
 ) -> Scope | None:
     """Equation (5): the columns to be counted together at the epsilon `later`, chosen at `epsilon`."""
-    model, scale = ModelMarginals(graphical_model(exact.sizes, counts)), _scale(later)
-    scopes = [one.columns for one in counts]
-    able = [
-        scope
-        for scope in candidates
-        if _cells(exact.sizes, scope) * scale < 2 * rows and largest_clique(exact.sizes, [*scopes, (*scope, exact.label)]) <= _WIDEST
-    ]
-    margin = _SPREAD * math.log(len(candidates) + 1) * _scale(epsilon)
-    scores = [scope_score(exact.over(scope), model.over(scope) * rows) - round(_cells(exact.sizes, scope) * scale + margin) for scope in able]
-    best = noisy_max.exponential_max([0, *scores], epsilon=epsilon, spread=_SPREAD, stream=stream)
+    marginals, margin = ModelMarginals(model), _SPREAD * math.log(len(able) + 1) * _scale(epsilon)
+    scores = [0]
+    for scope in able:
+        noise = _cells(exact.sizes, scope) * _scale(later)
+        scores.append(scope_score(exact.over(scope), marginals.over(scope) * rows) - round(noise + margin))
+    best = noisy_max.exponential_max(scores, epsilon=epsilon, spread=_SPREAD, stream=stream)
     return able[best - 1] if best else None
 
 

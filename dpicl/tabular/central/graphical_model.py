@@ -51,10 +51,11 @@ class NoisyMarginal:
 
 @dataclass(frozen=True)
 class GraphicalModel:
-    """Equation (1): the shares of every cell of a junction tree's scopes."""
+    """Equation (1): the shares of every cell of a junction tree's scopes, and potentials that come near them."""
 
     tree: JunctionTree
     shares: np.ndarray
+    theta: np.ndarray
 
     @property
     def counted(self) -> dict[Scope, np.ndarray]:
@@ -68,10 +69,22 @@ class GraphicalModel:
         return self.tree.rows(self.shares, count, chance)
 
 
-def graphical_model(sizes: Sequence[int], marginals: Sequence[NoisyMarginal]) -> GraphicalModel:
-    """Equation (1), by counts of any columns with or without the label, which is the last; the largest clique must fit into memory."""
+def graphical_model(
+    sizes: Sequence[int], marginals: Sequence[NoisyMarginal], *, earlier: GraphicalModel | None = None, steps: int | None = None
+) -> GraphicalModel:
+    """Equation (1), by counts of any columns with or without the label, which is the last; the largest clique must fit into memory.
+    `earlier`: the model of fewer counts, to start from; `steps`: at most, else `STEPS`.
+    """
     counts = _Counts.of(sizes, added(marginals))
-    return GraphicalModel(counts.tree, _fit(counts))
+    return _fit(counts, _start(counts) if earlier is None else _continued(counts.tree, earlier), steps or STEPS)
+
+
+def _continued(tree: JunctionTree, earlier: GraphicalModel) -> np.ndarray:
+    """An earlier model's potentials; 0 of what was not counted then."""
+    known, theta = dict(zip(earlier.tree.scopes, earlier.tree.views(earlier.theta), strict=True)), np.zeros(tree.starts[-1])
+    for scope, view in zip(tree.scopes, tree.views(theta), strict=True):
+        view += known.get(scope, 0.0)
+    return theta
 
 
 @dataclass(frozen=True)
@@ -128,13 +141,13 @@ def row_count(marginals: Sequence[NoisyMarginal]) -> float:
     return max(1.0, float(np.average(totals, weights=[1 / (one.variance * one.counts.size) for one in marginals])))
 
 
-def _fit(counts: _Counts) -> np.ndarray:
-    """Equation (2): the shares of P."""
-    tree, theta, counted = counts.tree, _start(counts), int((counts.weights > 0).sum())
+def _fit(counts: _Counts, theta: np.ndarray, steps: int) -> GraphicalModel:
+    """Equation (2)."""
+    tree, counted = counts.tree, int((counts.weights > 0).sum())
     z, normaliser = tree.marginals(theta)
     x, total, curvature = z, 0.0, counts.most_curved / 100
     losses = [counts.loss(x - counts.shares)]
-    for step in range(1, STEPS + 1):
+    for step in range(1, steps + 1):
         while True:
             a = (1 + math.sqrt(1 + 4 * curvature * total)) / (2 * curvature)
             t = a / (total + a)
@@ -150,7 +163,7 @@ def _fit(counts: _Counts) -> np.ndarray:
         losses.append(counts.loss(x - counts.shares))
         if step % _BLOCK == 0 and losses[-_BLOCK - 1] - losses[-1] < _LEAST_FALL * counted:
             break
-    return x
+    return GraphicalModel(tree, x, theta)
 
 
 def _start(counts: _Counts) -> np.ndarray:
