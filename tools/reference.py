@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 
+from dpicl.cli import json_output
 from dpicl.cli.app import app
 from dpicl.contract import Contract, TextContract
 from dpicl.contract.schema import meanings, models
@@ -192,6 +193,36 @@ def pipelines_page() -> str:
     return page + _parts((Pipelines, Pipeline, ModelSpec))
 
 
+# JSON output.
+
+
+def json_page() -> str:
+    """What every command prints with --json, and the types that it is made of."""
+    page = "# JSON output" + _WRITTEN.format(source="dpicl/cli/json_output")
+    page += "Epsilon is in nats, times are in UTC. A number that has no bound is null. Types are those of JSON.\n\n"
+    known = {name: kind for module in json_output.MODULES for name, kind in vars(module).items() if isinstance(kind, type)}
+    shown = dict[str, str]()
+    for command, kind in json_output.COMMANDS.items():
+        schema = TypeAdapter(kind).json_schema()
+        parts = schema.pop("$defs", {})
+        listed = schema["type"] == "array"
+        outer = parts.pop(schema["items"]["$ref"].rsplit("/", 1)[-1]) if listed else schema
+        page += f"## {command} --json\n\n"
+        if (name := outer["title"]) in shown:
+            page += f"The same as `{shown[name]}`.\n\n"
+            continue
+        shown[name] = f"{command} --json"
+        page += _printed(known[name], outer, " The output is a list of these." if listed else "")
+        page += "".join(f"### {name}\n\n" + _printed(known[name], part) for name, part in parts.items())
+    return page
+
+
+def _printed(kind: type, schema: Schema, more: str = "") -> str:
+    """The docstring of a type that is printed, and a table of its keys."""
+    rows = ([_code(key), _kind(one), meanings(kind)[key]] for key, one in schema["properties"].items())
+    return f"{_prose(kind.__doc__)}{more}\n\n" + _table(("key", "type", "meaning"), rows)
+
+
 # Mechanisms and methods.
 
 
@@ -275,6 +306,7 @@ def dependencies_page() -> str:
 GENERATED: dict[str, Callable[[], str]] = {
     "cli.md": cli_page,
     "contract.md": contract_page,
+    "json.md": json_page,
     "mechanisms.md": mechanisms_page,
     "pipelines.md": pipelines_page,
     "environment.md": environment_page,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import asdict
-from typing import Any
 
 from rich.console import Console
 
 from dpicl.accounting.ledger import Account
+from dpicl.cli.json_output.budgets import ChargedRelease, ForecastAccount, PlannedCharge, SpentAccount
 from dpicl.cli.terminal import console, errors, new_table, note, number, say, say_json
 from dpicl.engine.forecast import forecast
 from dpicl.engine.pipelines import load_pipelines
@@ -32,15 +32,25 @@ def warn_of_caps(accounts: Iterable[Account], settings: Settings, to: Console = 
 def print_quotes(quotes: Iterable[AccountQuote], *, as_json: bool) -> None:
     """What accounts would be charged, also where a cap refuses it."""
     table = new_table("account", "releases", "charged before", "would cost", "spent", "cap", "left after")
-    lines: list[dict[str, Any]] = []
+    lines: list[PlannedCharge] = []
     for line in quotes:
         quote, refused = line.quote, "" if line.quote.allowed else " (refused)"
         left = "-" if quote.left is None else number(quote.left)
         counts = str(line.releases), str(line.charged_before)
         table.add_row(line.account, *counts, *map(number, (quote.cost.epsilon, quote.before.epsilon, quote.cap)), left + refused)
-        costs = {"epsilon": quote.cost.epsilon, "delta": quote.cost.delta, "epsilon_spent": quote.before.epsilon}
-        counted = {"account": line.account, "releases": line.releases, "charged_before": line.charged_before}
-        lines.append({**counted, **costs, "epsilon_cap": quote.cap, "epsilon_left": quote.left, "allowed": quote.allowed})
+        lines.append(
+            PlannedCharge(
+                account=line.account,
+                releases=line.releases,
+                charged_before=line.charged_before,
+                epsilon=quote.cost.epsilon,
+                delta=quote.cost.delta,
+                epsilon_spent=quote.before.epsilon,
+                epsilon_cap=quote.cap,
+                epsilon_left=quote.left,
+                allowed=quote.allowed,
+            )
+        )
     if as_json:
         say_json(lines)
     else:
@@ -52,7 +62,7 @@ def print_forecasts(*, as_json: bool) -> None:
     """How long the accounts of scheduled pipelines last: a run is charged if it is the first in its period."""
     settings = Settings.from_environment()
     table = new_table("pipeline", "account", "left", "cost per period", "periods affordable", "periods due", "until")
-    lines: list[dict[str, Any]] = []
+    lines: list[ForecastAccount] = []
     scheduled = {name: pipeline for name, pipeline in load_pipelines(settings.pipelines).pipelines.items() if pipeline.schedule}
     refused: list[DpiclError] = []
     for name, pipeline in scheduled.items():
@@ -61,7 +71,7 @@ def print_forecasts(*, as_json: bool) -> None:
                 until = "end of horizon" if line.is_enough else f"{line.lasts_until:%Y-%m-%d}" if line.lasts_until else "no run"
                 table.add_row(name, line.account, number(line.left), number(line.cost), str(line.affordable), str(line.due), until)
                 day = line.lasts_until and f"{line.lasts_until:%Y-%m-%d}"
-                lines.append({"pipeline": name, **asdict(line), "lasts_until": day, "is_enough": line.is_enough})
+                lines.append(ForecastAccount(pipeline=name, is_enough=line.is_enough, **{**asdict(line), "lasts_until": day}))
         except DpiclError as error:  # after the pipelines that can be forecast
             refused.append(error)
     if as_json:
@@ -77,7 +87,7 @@ def print_forecasts(*, as_json: bool) -> None:
 
 def print_accounts(*, as_json: bool) -> None:
     """Every account with its cap, what is spent and what is left; verifies the ledger's chain."""
-    lines: list[dict[str, Any]] = []
+    lines: list[SpentAccount] = []
     table = new_table("account", "protects", "spent", "delta", "cap", "left", "entries")
     settings = Settings.from_environment()
     with open_ledger(settings) as ledger:
@@ -87,9 +97,19 @@ def print_accounts(*, as_json: bool) -> None:
             left = "-" if cap is None else number(cap - spent)
             protects, entries = f"one {account.unit}, {account.neighbours}", len(ledger.entries(account.name))
             table.add_row(account.name, protects, number(spent), f"{account.delta_cap:g}", number(cap), left, str(entries))
-            caps = {"epsilon_cap": cap, "delta_cap": account.delta_cap, "benchmark": account.benchmark}
-            shown = {"account": account.name, "unit": account.unit, "neighbours": account.neighbours.value, "epsilon_spent": spent}
-            lines.append({**shown, **caps, "epsilon_left": None if cap is None else cap - spent, "releases": entries})
+            lines.append(
+                SpentAccount(
+                    account=account.name,
+                    unit=account.unit,
+                    neighbours=account.neighbours.value,
+                    benchmark=account.benchmark,
+                    epsilon_spent=spent,
+                    epsilon_cap=cap,
+                    epsilon_left=None if cap is None else cap - spent,
+                    delta_cap=account.delta_cap,
+                    releases=entries,
+                )
+            )
     if as_json:
         say_json(lines)
         warn_of_caps(_declared_accounts(settings), settings, errors)
@@ -102,7 +122,7 @@ def print_accounts(*, as_json: bool) -> None:
 
 def print_account(name: str, *, as_json: bool) -> None:
     """Every entry of one account: what was released, what it cost, and the running total."""
-    lines: list[dict[str, Any]] = []
+    lines: list[ChargedRelease] = []
     table = new_table("charged", "mechanism", "parameters", "epsilon", "total", "state")
     settings = Settings.from_environment()
     with open_ledger(settings) as ledger:
@@ -111,9 +131,18 @@ def print_account(name: str, *, as_json: bool) -> None:
             shown = ", ".join(f"{key}={str(value)[:LONGEST]}" for key, value in release.parameters.items() if value is not None)
             cost, total = number(release.guarantee.epsilon), number(reading.total.epsilon)
             table.add_row(reading.entry.reserved_utc[:19], release.mechanism, shown, cost, total, reading.entry.state)
-            named = {"release": release.release_id, "charged_utc": reading.entry.reserved_utc, "state": reading.entry.state}
-            charged = {"epsilon": release.guarantee.epsilon, "delta": release.guarantee.delta, "epsilon_total": reading.total.epsilon}
-            lines.append({**named, "mechanism": release.mechanism, "parameters": dict(release.parameters), **charged})
+            lines.append(
+                ChargedRelease(
+                    release=release.release_id,
+                    mechanism=release.mechanism,
+                    parameters=dict(release.parameters),
+                    charged_utc=reading.entry.reserved_utc,
+                    state=reading.entry.state,
+                    epsilon=release.guarantee.epsilon,
+                    delta=release.guarantee.delta,
+                    epsilon_total=reading.total.epsilon,
+                )
+            )
     if as_json:
         say_json(lines)
     else:

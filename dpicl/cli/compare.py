@@ -16,6 +16,7 @@ from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
 
 if TYPE_CHECKING:
+    from dpicl.cli.json_output.plans import ComparedRuns
     from dpicl.report.blocks import Cell, Table
     from dpicl.report.compare import Comparison
 
@@ -91,21 +92,23 @@ def _text(cell: Cell) -> str:
     return f"{cell.text} {cell.note}".strip()
 
 
-def _for_programs(compared: Comparison) -> dict[str, Any]:
+def _for_programs(compared: Comparison) -> ComparedRuns:
+    from dpicl.cli.json_output.plans import ComparedCell, ComparedRuns, ComparedTest, DifferingFact
     from dpicl.report.compare.differing import differing
     from dpicl.report.compare.page import MARKS, notes
 
     cells = []
     for pair in compared.pairs:
         named = {key: value for key, value in asdict(pair).items() if key != "gain"}
-        cells.append({**named, "difference": pair.gain.mean, "half": pair.gain.half, "marked": MARKS[pair.gain.sign][1] or None})
-    return {
-        "runs": [compared.first.name, compared.second.name],
-        "better": compared.count(1),
-        "worse": compared.count(-1),
-        "same": compared.same,
-        "cells": cells,
-        "tests": [asdict(test) for test in compared.tests],
-        "differing": [dict(zip(("what", "first", "second"), row, strict=True)) for row in differing(compared.first, compared.second)],
-        "notes": list(notes(compared)),
-    }
+        marked = MARKS[pair.gain.sign][1] or None
+        cells.append(ComparedCell(**named, difference=pair.gain.mean, half=pair.gain.half, marked=marked))
+    return ComparedRuns(
+        runs=(compared.first.name, compared.second.name),
+        better=compared.count(1),
+        worse=compared.count(-1),
+        same=compared.same,
+        cells=cells,
+        tests=[ComparedTest(**asdict(test)) for test in compared.tests],
+        differing=[DifferingFact(*row) for row in differing(compared.first, compared.second)],
+        notes=list(notes(compared)),
+    )

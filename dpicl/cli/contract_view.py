@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from dpicl.cli.json_output.plans import CheckedContract, DraftLine
 from dpicl.cli.terminal import console, new_table, note, say, say_json
 from dpicl.contract import Contract, TextContract, load_contract
 from dpicl.contract.advice import advice
@@ -68,10 +69,10 @@ def print_checked(named: str, settings: Settings, *, as_json: bool) -> None:
     except DeclarationError as error:
         raise DeclarationError(error.file, error.key, error.rule, "; ".join([error.expected, *_unreplaced(content)])) from None
     if as_json:
-        marked = [{"line": number, "text": line} for number, line in unreplaced(content.decode(errors="replace"))]
+        marked = [DraftLine(number, line) for number, line in unreplaced(content.decode(errors="replace"))]
         warned = list(advice(contract)) if isinstance(contract, Contract) else []
         stated = contract.model_dump(mode="json", context=TODAY)
-        say_json({"file": path.name, "name": contract.name, "unreplaced": marked, "warnings": warned, "contract": stated})
+        say_json(CheckedContract(path.name, contract.name, marked, warned, stated))
         return
     if isinstance(contract, TextContract):
         labels = f"{len(contract.demonstrated)} labels, " if contract.demonstrated else ""

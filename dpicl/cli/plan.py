@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
+from dpicl.cli.json_output.plans import Plan, PlanWay
 from dpicl.cli.terminal import console, counted, new_table, say, say_json, split_values
 from dpicl.contract import Contract
 from dpicl.methods import METHODS, tabular
@@ -55,12 +55,24 @@ def _auc(outlook: Outlook) -> str:
     return "" if outlook.auc is None or outlook.auc_loss is None else f"{outlook.auc:.2f} ±{outlook.auc_loss.half:.2f}"
 
 
-def _for_programs(plan: TablePlan) -> dict[str, Any]:
+def _for_programs(plan: TablePlan) -> Plan:
     """Every way at every epsilon and signal, with 90 % intervals, and the one that is recommended, null where none is useful."""
-    ways = []
-    for one in plan.outlooks:
-        worth = {"auc": one.auc, "auc_interval": one.auc_interval, "column_error": one.column_error, "pair_error": one.pair_error}
-        how = {"method": one.method, "options": dict(one.options), "shots": one.shots, "epsilon": one.epsilon, "charged": one.charged}
-        ways.append({**how, "signal": one.signal, **worth, "columns": dict(one.columns), "recommended": one is plan.recommended})
-    about = {"dataset": plan.dataset, "rows": plan.rows, "simulated_rows": plan.simulated_rows, "signals": dict(plan.signals)}
-    return {**about, "refused": dict(plan.refused), "ways": ways, "sentence": plan.sentence, "command": plan.command}
+    ways = [
+        PlanWay(
+            method=one.method,
+            options=dict(one.options),
+            shots=one.shots,
+            epsilon=one.epsilon,
+            charged=one.charged,
+            signal=one.signal,
+            auc=one.auc,
+            auc_interval=one.auc_interval,
+            columns=dict(one.columns),
+            column_error=one.column_error,
+            pair_error=one.pair_error,
+            recommended=one is plan.recommended,
+        )
+        for one in plan.outlooks
+    ]
+    about = plan.dataset, plan.rows, plan.simulated_rows, dict(plan.signals), dict(plan.refused)
+    return Plan(*about, ways, plan.sentence, plan.command)

@@ -96,6 +96,7 @@ def run(
 
 def list_pipelines(as_json: AsJson = False) -> None:
     """List pipelines and models, and what they need."""
+    from dpicl.cli.json_output.plans import Listing
     from dpicl.contract.base import TODAY
     from dpicl.engine.pipelines import Pipeline, load_pipelines
 
@@ -109,7 +110,7 @@ def list_pipelines(as_json: AsJson = False) -> None:
             {"name": name, **pipeline.model_dump(mode="json", context=TODAY), **listed[name]}
             for name, pipeline in pipelines.pipelines.items()
         ]
-        say_json({"pipelines": shown, "models": list(pipelines.models)})
+        say_json(Listing(shown, list(pipelines.models)))
         return
     table = new_table("pipeline", "what it runs", "takes", "needs")
     table.columns[0].no_wrap = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -21,12 +21,13 @@ _Key = Annotated[Path, typer.Option("--key", help="File with the key that backup
 @state_app.command("check")
 def check(as_json: AsJson = False) -> None:
     """Check modes, ledger, leftovers, versions and free space. Nothing is changed; exit code 1 if something is at fault."""
+    from dpicl.cli.json_output.states import StateFinding
     from dpicl.engine.state.check import findings
 
     found = sorted(findings(Settings.from_environment()), key=lambda one: not one.is_fault)
     faults = sum(one.is_fault for one in found)
     if as_json:
-        say_json([{"fault": one.is_fault, "path": one.path, "rule": one.rule, "do": one.do} for one in found])
+        say_json([StateFinding(one.is_fault, one.path, one.rule, one.do) for one in found])
     else:
         table = new_table("", "path", "rule", "what to do")
         for one in found:
@@ -46,6 +47,7 @@ def clean(
     as_json: AsJson = False,
 ) -> None:
     """Remove old runs and what killed processes left. Never budgets, keys or releases. A removed run can no longer be resumed."""
+    from dpicl.cli.json_output.states import CleanedState, RemovedPath
     from dpicl.engine.state.clean import Removed
     from dpicl.engine.state.clean import clean as clean_home
 
@@ -60,8 +62,8 @@ def clean(
     prefect = _clean_prefect(settings, days, dry_run=dry_run)
     total = sum(one.size or 0 for one in removed)
     if as_json:
-        listed = [{"path": str(one.path), "what": one.what, "bytes": one.size} for one in removed]
-        say_json({"dry_run": dry_run, "keep_days": days, "removed": listed, "bytes": total, "flow_runs": prefect and prefect[0]})
+        listed = [RemovedPath(str(one.path), one.what, one.size) for one in removed]
+        say_json(CleanedState(dry_run, days, listed, total, prefect and prefect[0]))
         return
     if prefect is not None:
         count, freed = prefect
@@ -98,13 +100,14 @@ def backup(
     as_json: AsJson = False,
 ) -> None:
     """Write a sealed backup of ledger, keys and releases. It holds no private row and no run; the key has to be kept apart from it."""
+    from dpicl.cli.json_output.states import WrittenBackup
     from dpicl.engine.state.backup import back_up
 
     written = back_up(Settings.from_environment(), file, key)
     about = written.manifest
     if as_json:
-        when = {"taken_utc": about.taken_utc, "record": about.record, "releases": about.releases, "ledger": about.ledger}
-        say_json({"file": str(file), "bytes": written.size, **when, "key_made": written.key_made, "missing": written.missing})
+        what = about.taken_utc, about.record, about.releases, about.ledger
+        say_json(WrittenBackup(str(file), written.size, *what, written.key_made, written.missing))
         return
     say(f"{file}: {_counted(about.releases, 'release')}, up to record {about.record} of the ledger, {about.taken_utc}")
     if about.ledger == "server":
@@ -120,22 +123,15 @@ def restore(
     file: Annotated[Path, typer.Argument(help="A file that `dpicl state backup` wrote.")], key: _Key, as_json: AsJson = False
 ) -> None:
     """Restore a backup into a state folder without a ledger. Nothing is charged then until `dpicl budget NAME --cap` states caps again."""
+    from dpicl.cli.json_output.states import RestoredAccount, RestoredState
     from dpicl.engine.state.restore import restore as restore_home
 
     settings = Settings.from_environment()
     done = restore_home(settings, file, key)
     about = done.manifest
     if as_json:
-        spent: list[dict[str, Any]] = [{"account": account.name, "epsilon_spent": epsilon} for account, epsilon in done.accounts]
-        say_json(
-            {
-                "home": str(settings.home),
-                "taken_utc": about.taken_utc,
-                "backup_record": about.record,
-                "record": done.record,
-                "accounts": spent,
-            }
-        )
+        spent = [RestoredAccount(account.name, epsilon) for account, epsilon in done.accounts]
+        say_json(RestoredState(str(settings.home), about.taken_utc, about.record, done.record, spent))
         return
     say(
         f"{settings.home}: restored from the backup of {about.taken_utc}, record {about.record}; record {done.record} of the ledger says so"

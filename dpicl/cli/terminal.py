@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, is_dataclass
 from typing import Any
 
 from rich.console import Console
@@ -47,11 +47,13 @@ def new_table(*heads: str) -> Table:
 
 
 def say_json(content: Any) -> None:
-    """Print content for programs, on standard output; what has no bound is null."""
+    """Print content for programs, on standard output: of `dpicl.cli.json_output`; what has no bound is null."""
     print(json.dumps(_without_infinity(content), ensure_ascii=False, indent=2))  # noqa: T201 - the output of a command
 
 
 def _without_infinity(content: Any) -> Any:
+    if is_dataclass(content) and not isinstance(content, type):
+        content = asdict(content)
     if isinstance(content, dict):
         return {name: _without_infinity(value) for name, value in content.items()}
     if isinstance(content, list | tuple):

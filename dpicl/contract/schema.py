@@ -43,7 +43,7 @@ def models(kind: type[BaseModel] = BaseModel) -> dict[str, type[BaseModel]]:
     return by_name
 
 
-def meanings(kind: type[BaseModel]) -> dict[str, str]:
+def meanings(kind: type) -> dict[str, str]:
     """Docstrings of a type's keys, those that it inherits too, one line each."""
     described: dict[str, str] = {}
     for one in reversed(kind.__mro__):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import os
 import shutil
@@ -28,7 +27,7 @@ from dpicl.engine.state import check
 from dpicl.engine.state.clean import clean
 from dpicl.files.locks import locked
 from dpicl.snapshots import SnapshotPlace
-from tests.cli.test_json import keys, listed
+from tests.cli.test_json import printed
 from tests.guard import kill_before
 from tests.harness import Place, call_main, complaint, content, install, said, shop, shop_rows
 
@@ -101,8 +100,7 @@ def found_by(capsys: Capture) -> list[dict[str, Any]]:
         main()
     out, err = capsys.readouterr()
     assert not err
-    found = json.loads(out)
-    assert keys(found) == listed("dpicl state check")
+    found: list[dict[str, Any]] = printed("dpicl state check", out)
     wrong = [one for one in found if one["fault"]]
     assert (ended.value.code or 0) == bool(wrong) and all(one["path"] and one["rule"] and one["do"] for one in wrong)
     return list(found)
@@ -271,8 +269,8 @@ def test_how_long_is_said_by_an_option_or_the_environment(place: Place, capsys: 
     for words, variables in ((("--keep", keep), {}), ((), {"DPICL_KEEP": keep}), (("--keep", keep), {"DPICL_KEEP": "1d"})):
         folder = run("one", days=days)
         with place.entered(**variables):
-            shown = json.loads(said(capsys, "state", "clean", "--json", *words))
-        assert folder.exists() == stays and keys(shown) == listed("dpicl state clean")
+            shown = printed("dpicl state clean", said(capsys, "state", "clean", "--json", *words))
+        assert folder.exists() == stays
         assert shown["bytes"] == 0 if stays else shown["bytes"] > 1000
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -288,7 +286,7 @@ def test_leftovers_go_whatever_age_is_kept(place: Place, capsys: Capture) -> Non
     for name in ("half removed", "journal", "old snapshot", "rows of a killed run", "rows of a killed release"):
         RULES[name][0](place)
     assert len(faults(capsys)) == 5
-    shown = json.loads(said(capsys, "state", "clean", "--keep", "never", "--json"))
+    shown = printed("dpicl state clean", said(capsys, "state", "clean", "--keep", "never", "--json"))
     assert len(shown["removed"]) == 5 and {one["bytes"] for one in shown["removed"]} == {None}, "sizes of private files are told nowhere"
     assert faults(capsys) == [] and (place.home / "runs/r/plan.json").exists(), "the run itself may be resumed"
 
@@ -363,8 +361,8 @@ def test_cleaning_killed_at_every_line_ends_as_one_left_alone(place: Place, ever
 
 def test_a_backup_is_restored_by_the_command_and_says_what_to_do(place: Place, capsys: Capture, tmp_path: Path) -> None:
     file, key = str(tmp_path / "backup"), str(tmp_path / "backup.key")
-    written = json.loads(said(capsys, "state", "backup", file, "--key", key, "--json"))
-    assert keys(written) == listed("dpicl state backup FILE") and (written["releases"], written["key_made"]) == (1, True)
+    written = printed("dpicl state backup FILE", said(capsys, "state", "backup", file, "--key", key, "--json"))
+    assert (written["releases"], written["key_made"]) == (1, True)
     assert "1 release, up to record" in said(capsys, "state", "backup", f"{file}-2", "--key", key)
     protect = ("protect", "till", "--method", "gdp_tabicl", "--shots", "2", "-q", "--out")
     with place.entered(DPICL_HOME=str(tmp_path / "bare"), DPICL_RUNS=str(tmp_path / "bare" / "runs")):
@@ -384,8 +382,7 @@ def test_a_backup_is_restored_by_the_command_and_says_what_to_do(place: Place, c
         said(capsys, *new)
         assert faults(capsys) == []
     with place.entered(DPICL_HOME=str(tmp_path / "third")):
-        restored = json.loads(said(capsys, "state", "restore", file, "--key", key, "--json"))
-        assert keys(restored) == listed("dpicl state restore FILE")
+        restored = printed("dpicl state restore FILE", said(capsys, "state", "restore", file, "--key", key, "--json"))
         (account,) = restored["accounts"]
         assert account["epsilon_spent"] > 1
         assert "is a ledger already" in complaint(call_main(["state", "restore", file, "--key", key], capsys))
@@ -394,5 +391,7 @@ def test_a_backup_is_restored_by_the_command_and_says_what_to_do(place: Place, c
 def test_a_release_that_the_ledger_has_lost_is_named(place: Place, capsys: Capture, tmp_path: Path) -> None:
     (artefact,) = (path for path in (place.home / "released/till").iterdir() if "." not in path.name)
     artefact.unlink()
-    written = json.loads(said(capsys, "state", "backup", str(tmp_path / "backup"), "--key", str(tmp_path / "key"), "--json"))
+    written = printed(
+        "dpicl state backup FILE", said(capsys, "state", "backup", str(tmp_path / "backup"), "--key", str(tmp_path / "key"), "--json")
+    )
     assert written["missing"] == [f"till/{artefact.name}"]

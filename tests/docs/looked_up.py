@@ -19,7 +19,6 @@ TYPED = {
 """How a command begins, by which test it is typed, and the words there; of several beginnings the longest counts."""
 
 NOT_TYPED = {
-    "dpicl run beyond": "takes half an hour",
     "dpicl run few-shot-table": "needs data sets and a GPU",
     "dpicl run dp-icl-": "needs data sets and a GPU",
     "dpicl run private-table --datasets <name>": "needs the reader's table; own-table.md is followed",
