@@ -21,6 +21,7 @@ Not covered what `mst_tabicl` does not.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from dpicl.methods.mst_tabicl import Counts, MstTabicl
 from dpicl.methods.options import AimOptions
@@ -37,7 +38,7 @@ class AimTabicl(MstTabicl):
     options = AimOptions
     draw_version = 1
     post_version = 1
-    first_versions = ()
+    first_versions: ClassVar[tuple[int, ...]] = ()
     is_default = False
     triples = True
 

@@ -61,7 +61,7 @@ class MstTabicl(RowMethod[Counts]):
     draw_version = 2
     post_version = 3
     artefact = "released_counts.json"
-    first_versions = (1,)
+    first_versions: ClassVar[tuple[int, ...]] = (1,)
     is_default = True
     source = "counts"
     draw_stage, derive_stage = "measure", "reconstruct"

@@ -65,9 +65,9 @@ def measure(exact: ExactCounts, *, epsilon: float | Fraction, stream: Stream) ->
     model = None
     for _ in range(rounds):
         model = graphical_model(exact.sizes, counts, earlier=model, steps=_STEPS)
-        later, epsilon = purse.part(one_round, 1 - CHOICE), purse.take(one_round, CHOICE)
+        later, choice = purse.part(one_round, 1 - CHOICE), purse.take(one_round, CHOICE)
         able = _able(exact.sizes, candidates, counts, sum(of_label), _scale(later))
-        best = _best(exact, able, model, sum(of_label), later=later, epsilon=epsilon, stream=stream)
+        best = _best(exact, able, model, sum(of_label), later=later, epsilon=choice, stream=stream)
         if best is None:
             counts += _star(exact, columns, purse.take(purse.left), stream)
             break

@@ -59,6 +59,10 @@ class ExactCounts:
         """Counts over these columns and the label; over none of them the label's."""
         return self.tables[*scope, self.label] if scope else self.tables[0, self.label].sum(axis=0)
 
+    def of_columns(self, columns: Scope) -> np.ndarray:
+        """Counts over columns with the label or without."""
+        return self.over(columns[:-1]) if self.label in columns else self.over(columns).sum(axis=-1)
+
     def __add__(self, other: ExactCounts) -> ExactCounts:
         return ExactCounts(self.sizes, {columns: counts + other.tables[columns] for columns, counts in self.tables.items()})
 

@@ -104,7 +104,9 @@ class JunctionTree:
         for clique in self.cliques:
             above = self.cliques[clique.parent] if clique.parent is not None else clique
             shared = (*clique.separator, self.label)
-            up.append((self._axes(shared, clique), self.broadcast(shared, above), self._axes(shared, above), self.broadcast(shared, clique)))
+            up.append(
+                (self._axes(shared, clique), self.broadcast(shared, above), self._axes(shared, above), self.broadcast(shared, clique))
+            )
         tables = [
             (home, self.broadcast(scope, self.cliques[home]), self._axes(scope, self.cliques[home]))
             for scope, home in zip(self.scopes, self.homes, strict=True)

@@ -52,10 +52,10 @@ class ModelMarginals:
             if place != top and clique.parent is not None:
                 parts[clique.parent].append((table, kept))
         order = [kept.index(column) for column in (*known, label)]
-        shape = [self.tree.sizes[column] if column in known else 1 for column in (*columns, label)]
         sizes = [self.tree.sizes[column] for column in (*columns, label)]
-        shares = table.transpose(order).reshape([size for size in shape[:-1]] + [sizes[-1]])
-        return np.broadcast_to(shares / math.prod(size for size, column in zip(sizes, columns, strict=False) if column not in known), sizes)
+        shape = [size if column in (*known, label) else 1 for size, column in zip(sizes, (*columns, label), strict=True)]
+        free = math.prod(sizes) // math.prod(shape)
+        return np.broadcast_to(table.transpose(order).reshape(shape) / free, sizes)
 
     def _line(self, place: int) -> list[int]:
         """A clique and all above it."""

@@ -134,4 +134,3 @@ def pair_scores(exact: ExactCounts, star: Sequence[NoisyMarginal], epsilon: Frac
 
 def _scale(epsilon: Fraction | None) -> float:
     return 0.0 if epsilon is None else float(1 / epsilon)
-
