@@ -1,4 +1,4 @@
-"""Audits of noisy counts: alone, as a histogram's mode, of right answers on held-out rows, and all that MST measures.
+"""Audits of noisy counts: alone, as a histogram's mode, of right answers on held-out rows, and all that MST and AIM measure.
 
 Each count and choice of MST has an audit of its own, which sees 0.8 times the noise; its whole release takes a
 thousand times as long, and what is caught there is a budget that is spent more than once.
@@ -19,7 +19,10 @@ from dpicl.mechanisms.noisy_count import noisy_counts, noisy_modes
 from dpicl.methods import Options, held_out_evaluation, unit_of
 from dpicl.methods.gdp_tabicl import GdpTabicl
 from dpicl.randomness import Stream
-from dpicl.tabular.central.spanning_tree import ExactCounts, NoisyMarginal, Shares, measure
+from dpicl.tabular.central import adaptive
+from dpicl.tabular.central.exact_counts import ExactCounts
+from dpicl.tabular.central.graphical_model import NoisyMarginal
+from dpicl.tabular.central.spanning_tree import Shares, measure
 from dpicl.types import PrivateCodes
 
 Counting = Callable[[Sequence[int], Stream], list[int]]
@@ -139,6 +142,10 @@ def _with(shares: Shares) -> Trial:
     return _marginals(lambda exact, stream: measure(exact, epsilon=shares, stream=stream))
 
 
+def _adaptive(epsilon: float) -> Trial:
+    return _marginals(lambda exact, stream: adaptive.measure(exact, epsilon=epsilon, stream=stream))
+
+
 _EVALUATION = held_out_evaluation.cost(_held_out(Fraction(1)), _UNIT)
 CASES = (
     AuditCase("noisy-count", "noisy count", 1.0, _count(_noisy(Fraction(1)))).with_mutants(
@@ -172,5 +179,15 @@ CASES = (
     ).with_mutants(
         Mutant("half-noise", "noise of half the scale", _with(Shares.of(2 * _MST_EPSILON, len(_SIZES) - 1))),
         Mutant("whole-budget-each", "every count spends the whole epsilon", _with(Shares(*[Fraction(_MST_EPSILON)] * 3))),
+    ),
+    AuditCase(
+        "aim-release",
+        "whole release of counts that are chosen one after another",
+        _MST_EPSILON,
+        _adaptive(_MST_EPSILON),
+        share=20,
+        near=0.5,
+    ).with_mutants(
+        Mutant("half-noise", "noise of half the scale", _adaptive(2 * _MST_EPSILON)),
     ),
 )

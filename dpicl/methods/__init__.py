@@ -13,6 +13,7 @@ from pydantic import Field, create_model
 
 from dpicl.errors import PrivacyError
 from dpicl.installed import contributed
+from dpicl.methods.aim_tabicl import AimTabicl
 from dpicl.methods.base import Method
 from dpicl.methods.dp_icl import DpIcl
 from dpicl.methods.few_shot_generation import FewShotGeneration
@@ -49,7 +50,7 @@ class Registry(dict[str, Method]):
 METHODS = Registry()
 """Methods by the name that pipelines.yaml gives them."""
 _OTHERS = (point.load() for point in sorted(contributed(GROUP), key=lambda point: point.name))
-for _method in (LdpTabicl, GdpTabicl, MstTabicl, FewShotGeneration, DpIcl, *_OTHERS):
+for _method in (LdpTabicl, GdpTabicl, MstTabicl, AimTabicl, FewShotGeneration, DpIcl, *_OTHERS):
     METHODS.add(_method())
 DEFAULTS: dict[str, str] = dict(sorted((one.trust, name) for name, one in METHODS.items() if one.data == "table" and one.is_default))
 """By whom is trusted with the rows of a table: the method that releases them where none is named."""

@@ -36,10 +36,11 @@ from dpicl.methods.options import MstOptions
 from dpicl.methods.row_method import SHOWN, Pool, RowMethod
 from dpicl.methods.tabular_method import Arrays
 from dpicl.pipeline import Cell, Unit
-from dpicl.randomness import Draws
+from dpicl.randomness import Draws, Stream
 from dpicl.tabular.central.bins import row_bins, row_demonstrations, row_encoding
-from dpicl.tabular.central.graphical_model import graphical_model, row_count
-from dpicl.tabular.central.spanning_tree import ExactCounts, NoisyMarginal, check_counts, expected_errors, guarantee, measure
+from dpicl.tabular.central.exact_counts import ExactCounts, check_counts
+from dpicl.tabular.central.graphical_model import NoisyMarginal, graphical_model, row_count
+from dpicl.tabular.central.spanning_tree import expected_errors, guarantee, measure
 from dpicl.tabular.local.estimate import LEAST_ROWS
 from dpicl.tabular.prompts.serialize import central_queries
 from dpicl.tabular.reading.contribution import contributing_rows
@@ -56,18 +57,20 @@ class MstTabicl(RowMethod[Counts]):
     name = "mst_tabicl"
     title = "MST-TabICL"
     trust: ClassVar[Trust] = "central"
-    options = MstOptions
+    options: ClassVar[type[MstOptions]] = MstOptions
     draw_version = 2
-    post_version = 2
+    post_version = 3
     artefact = "released_counts.json"
-    first_versions = (1,)
+    first_versions: ClassVar[tuple[int, ...]] = (1,)
     is_default = True
     source = "counts"
     draw_stage, derive_stage = "measure", "reconstruct"
+    triples = False
+    """Whether three columns are counted together."""
 
     def systems(self, unit: Unit) -> tuple[str, ...]:
         """See `Method`."""
-        ways = (f"icl-{name}" for name in unit.chosen(MstOptions).shot_selection)
+        ways = (f"icl-{name}" for name in unit.chosen(self.options).shot_selection)
         return (*ways, *(("content-free",) if unit.options.calibrate else ()))
 
     def default_options(self, contract: Contract, stated: Mapping[str, Any]) -> dict[str, Any]:
@@ -83,7 +86,7 @@ class MstTabicl(RowMethod[Counts]):
 
     def identity(self, contract: Contract, unit: Unit, cell: Cell) -> dict[str, object]:
         """See `Method`."""
-        return unit.chosen(MstOptions).model_dump(mode="json")
+        return unit.chosen(self.options).model_dump(mode="json")
 
     def statement(self, contract: Contract, unit: Unit, cell: Cell, cost: Cost) -> str:
         """See `Method`."""
@@ -92,26 +95,34 @@ class MstTabicl(RowMethod[Counts]):
             "shots. Every seed is a release of its own."
         )
 
+    def measure(self, exact: ExactCounts, epsilon: float, stream: Stream) -> Counts:
+        """Step 1."""
+        return measure(exact, epsilon=epsilon, stream=stream)
+
+    def expected_errors(self, sizes: Sequence[int], epsilon: float, rows: int) -> list[float]:
+        """Of every column but the label, the expected total variation between its noisy counts and so many rows."""
+        return expected_errors(sizes, epsilon, rows)
+
     def column_errors(self, contract: Contract, unit: Unit, cell: Cell, rows: int) -> Mapping[str, float]:
         """See `TabularMethod`: of every column's bins."""
-        errors = expected_errors(row_encoding(contract).sizes, epsilon_of(cell), rows)
+        errors = self.expected_errors(row_encoding(contract).sizes, epsilon_of(cell), rows)
         return dict(zip(contract.features, errors, strict=True))
 
     def draw(
         self, train: PrivateTable, contract: Contract, unit: Unit, draws: Draws, cells: Sequence[Cell], prepared: Mapping[Cell, np.ndarray]
     ) -> dict[Cell, Counts]:
         """Steps 0 and 1."""
-        return _measured(dict.fromkeys(cells, _exact_counts(train, contract, draws)), draws)
+        return self._measured(dict.fromkeys(cells, self._exact_counts(train, contract, draws)), draws)
 
     def count(self, batch: PrivateTable, contract: Contract, unit: Unit, draws: Draws, cells: Sequence[Cell]) -> dict[Cell, Arrays]:
         """Exact counts of a batch."""
-        return dict.fromkeys(cells, _exact_counts(batch, contract, draws).arrays())
+        return dict.fromkeys(cells, self._exact_counts(batch, contract, draws).arrays())
 
     def merge(
         self, batches: Sequence[Mapping[Cell, Arrays]], contract: Contract, unit: Unit, draws: Draws, cells: Sequence[Cell]
     ) -> dict[Cell, Counts]:
         """Step 1 from all batches' counts."""
-        return _measured({cell: reduce(add, (ExactCounts.read(batch[cell]) for batch in batches)) for cell in cells}, draws)
+        return self._measured({cell: reduce(add, (ExactCounts.read(batch[cell]) for batch in batches)) for cell in cells}, draws)
 
     def encode(self, drawn: Counts) -> bytes:
         """See `TabularMethod`."""
@@ -146,8 +157,8 @@ class MstTabicl(RowMethod[Counts]):
 
     def replicate(self, truth: PrivateCodes, row_count: int, contract: Contract, unit: Unit, cell: Cell, draws: Draws) -> Counts:
         """Step 1."""
-        exact = ExactCounts.of(truth, row_encoding(contract).sizes).scaled(row_count / len(truth.codes))
-        return measure(exact, epsilon=epsilon_of(cell), stream=draws.secret("counts", cell.key))
+        exact = ExactCounts.of(truth, row_encoding(contract).sizes, triples=self.triples).scaled(row_count / len(truth.codes))
+        return self.measure(exact, epsilon_of(cell), draws.secret("counts", cell.key))
 
     def demonstrations(self, pool: Pool, contract: Contract) -> list[str]:
         """See `RowMethod`."""
@@ -157,13 +168,11 @@ class MstTabicl(RowMethod[Counts]):
         """See `RowMethod`."""
         return central_queries(queries, contract)
 
+    def _exact_counts(self, train: PrivateTable, contract: Contract, draws: Draws) -> ExactCounts:
+        """What step 1 needs to know of the rows; private. Those of all batches of a table add up."""
+        codes = row_bins(train, contract)[contributing_rows(train, contract, draws)]
+        return ExactCounts.of(PrivateCodes(codes), row_encoding(contract).sizes, triples=self.triples)
 
-def _exact_counts(train: PrivateTable, contract: Contract, draws: Draws) -> ExactCounts:
-    """What step 1 needs to know of the rows; private. Those of all batches of a table add up."""
-    codes = row_bins(train, contract)[contributing_rows(train, contract, draws)]
-    return ExactCounts.of(PrivateCodes(codes), row_encoding(contract).sizes)
-
-
-def _measured(exact: Mapping[Cell, ExactCounts], draws: Draws) -> dict[Cell, Counts]:
-    """Step 1 from exact counts of the whole table: the only draw of noise."""
-    return {cell: measure(counts, epsilon=epsilon_of(cell), stream=draws.secret("counts", cell.key)) for cell, counts in exact.items()}
+    def _measured(self, exact: Mapping[Cell, ExactCounts], draws: Draws) -> dict[Cell, Counts]:
+        """Step 1 from exact counts of the whole table: the only draw of noise."""
+        return {cell: self.measure(counts, epsilon_of(cell), draws.secret("counts", cell.key)) for cell, counts in exact.items()}

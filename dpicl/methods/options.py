@@ -159,6 +159,12 @@ class MstOptions(Frozen):
     """Further rules that select the shots, beside uniform sampling; free of charge, each with its own row in the report."""
 
 
+class AimOptions(MstOptions):
+    """Options of AIM-TabICL."""
+
+    earlier: ClassVar[dict[str, str]] = {}
+
+
 class EnsembleVariant(Frozen):
     """One variant of DP-ICL; the paper's are `votes` with gaussian noise, `embedding`, `keywords-ptr` and `keywords-joint`.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -12,11 +13,14 @@ import numpy as np
 import pytest
 
 from dpicl.randomness import stream
-from dpicl.tabular.central.graphical_model import graphical_model
-from dpicl.tabular.central.spanning_tree import ExactCounts, NoisyMarginal, added, measure
+from dpicl.tabular.central import adaptive, spanning_tree
+from dpicl.tabular.central import graphical_model as fitted
+from dpicl.tabular.central.exact_counts import ExactCounts
+from dpicl.tabular.central.graphical_model import NoisyMarginal, added, graphical_model
 from dpicl.types import PrivateCodes
 
 SIZES = (6, 8, 3, 12, 2, 5, 2)
+WAYS: dict[str, Callable[..., list[NoisyMarginal]]] = {"trees": spanning_tree.measure, "circles": adaptive.measure}
 STEPS = {1: 3_000, 10: 10_000}
 """Of mirror descent, by epsilon, until mbi's loss falls no more."""
 
@@ -26,8 +30,8 @@ def deviation(one: NoisyMarginal) -> float:
 
 
 @cache
-def noisy(epsilon: float) -> list[NoisyMarginal]:
-    """Counts of 20,000 rows whose columns lean on each other and on the label."""
+def noisy(epsilon: float, ways: str) -> list[NoisyMarginal]:
+    """Counts of 20,000 rows whose columns lean on each other and on the label, as MST chooses them or as AIM does."""
     rng = np.random.default_rng(0)
     label = rng.random(20_000) < 0.3
     columns = [label.astype(np.int64)]
@@ -35,7 +39,8 @@ def noisy(epsilon: float) -> list[NoisyMarginal]:
         leaning = (columns[-1] + label) % size
         columns.append(np.where(rng.random(len(label)) < 0.4, leaning, rng.integers(size, size=len(label))))
     rows = np.stack([*columns[1:], label], axis=1).astype(np.uint8)
-    return added(measure(ExactCounts.of(PrivateCodes(rows), SIZES), epsilon=epsilon, stream=stream(0, "oracle", "", "")))
+    exact = ExactCounts.of(PrivateCodes(rows), SIZES, triples=True)
+    return added(WAYS[ways](exact, epsilon=epsilon, stream=stream(0, "oracle", "", "")))
 
 
 def oracle(counts: list[NoisyMarginal], steps: int) -> Any:
@@ -44,29 +49,21 @@ def oracle(counts: list[NoisyMarginal], steps: int) -> Any:
     return mbi.estimation.MirrorDescent().estimate(mbi.Domain(range(len(SIZES)), SIZES), measured, iters=steps)
 
 
-def own(counts: list[NoisyMarginal]) -> dict[tuple[int, ...], np.ndarray]:
-    """Shares over the columns of every count."""
-    tree = graphical_model(SIZES, counts)
-    shares = {}
-    for column, parent in tree.parents.items():
-        table = tree.shares[column]
-        shares[column, tree.label] = table.sum(axis=0)
-        shares[min(column, parent), max(column, parent), tree.label] = table if parent < column else table.swapaxes(0, 1)
-    return shares
-
-
 def loss(marginals: dict[tuple[int, ...], np.ndarray], counts: list[NoisyMarginal]) -> float:
     return sum(0.5 * float((((marginals[one.columns] - one.counts) / deviation(one)) ** 2).sum()) for one in counts)
 
 
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("epsilon", STEPS)
-def test_the_same_counts_give_the_same_marginals_within_their_noise(epsilon: int) -> None:
-    counts = noisy(float(epsilon))
+@pytest.mark.parametrize(("ways", "epsilon"), [("trees", 1), pytest.param("circles", 10, marks=pytest.mark.exhaustive)])
+def test_the_same_counts_give_the_same_marginals_within_their_noise(ways: str, epsilon: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    if ways == "circles":  # which take longer to the last digit: the noise of the counts is far larger
+        monkeypatch.setattr(fitted, "STEPS", 4000)
+        monkeypatch.setattr(fitted, "_LEAST_FALL", 1e-6)
+    counts = noisy(float(epsilon), ways)
     assert len(counts) > len(SIZES), "some pairs are counted"
-    model, shares = oracle(counts, STEPS[epsilon]), own(counts)
+    assert ways == "trees" or any(len(one.columns) == 4 for one in counts), "and triples"
+    model, shares = oracle(counts, STEPS[epsilon]), graphical_model(SIZES, counts).counted
     theirs = {one.columns: np.asarray(model.project(one.columns).datavector(flatten=False), dtype=float) for one in counts}
-    ours = {columns: share * float(model.total) for columns, share in shares.items()}
+    ours = {one.columns: shares[one.columns] * float(model.total) for one in counts}
     assert loss(ours, counts) <= 1.01 * loss(theirs, counts)
     for one in counts:
         apart = np.abs(ours[one.columns] - theirs[one.columns])

@@ -31,6 +31,7 @@ from dpicl.engine.plan import make_plan
 from dpicl.engine.run_folder import open_unit, read_plan
 from dpicl.engine.settings import Settings
 from dpicl.mechanisms import samplers
+from dpicl.methods.aim_tabicl import AimTabicl
 from dpicl.methods.dp_icl import DpIcl
 from dpicl.methods.gdp_tabicl import GdpTabicl
 from dpicl.methods.mst_tabicl import MstTabicl
@@ -182,7 +183,7 @@ def _collect(world: World, form: str, epsilon: str, *more: str) -> Output:
 
 Noised = list[tuple[Fraction, int]]
 """Scales, and the exact numbers that got noise of them, in order."""
-COVERED = (MstTabicl.name, GdpTabicl.name)
+COVERED = (MstTabicl.name, AimTabicl.name, GdpTabicl.name)
 """Methods all of whose noise on these tables is discrete Laplace."""
 _SLACK = 1e-9
 

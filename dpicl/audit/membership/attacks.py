@@ -28,7 +28,8 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from dpicl.tabular.central.spanning_tree import ExactCounts, NoisyMarginal
+from dpicl.tabular.central.exact_counts import ExactCounts
+from dpicl.tabular.central.graphical_model import NoisyMarginal
 from dpicl.tabular.local.observed import Reported
 from dpicl.tabular.local.tally import Tally
 from dpicl.types import PrivateCodes, ReleasedGroups
@@ -145,7 +146,7 @@ def of_counts(drawn: list[NoisyMarginal], exact: Mapping[bool, ExactCounts]) -> 
     """Equation (2)."""
     ratio = 0.0
     for one in drawn:
-        away, near = (np.abs(one.counts - exact[which].tables[one.columns]).sum() for which in (False, True))
+        away, near = (np.abs(one.counts - exact[which].of_columns(one.columns)).sum() for which in (False, True))
         ratio += float(away - near) / one.scale if one.scale else _CERTAIN * float(np.sign(away - near))
     return ratio
 

@@ -23,13 +23,15 @@ from dpicl.audit.membership.attacks import (
 )
 from dpicl.audit.membership.targets import Target
 from dpicl.methods import Options, tabular, unit_of
+from dpicl.methods.aim_tabicl import AimTabicl
 from dpicl.methods.gdp_tabicl import GdpTabicl
 from dpicl.methods.ldp_tabicl import LdpTabicl
 from dpicl.methods.mst_tabicl import MstTabicl
 from dpicl.methods.tabular_method import TabularMethod
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws, Stream, stream
-from dpicl.tabular.central.spanning_tree import ExactCounts, NoisyMarginal
+from dpicl.tabular.central.exact_counts import ExactCounts
+from dpicl.tabular.central.graphical_model import NoisyMarginal
 from dpicl.tabular.local.observed import Reported
 from dpicl.tabular.local.questions import Design
 from dpicl.tabular.local.tally import Tally
@@ -69,8 +71,10 @@ class Way:
 
 
 def _exact_count(drawn: list[NoisyMarginal], scene: Scene, which: bool) -> list[NoisyMarginal]:
-    first = drawn[0]
-    return [replace(first, counts=scene.exact[which].tables[first.columns]), *drawn[1:]]
+    """Of the first column."""
+    place = next(place for place, one in enumerate(drawn) if one.columns[0] == 0)
+    exact = scene.exact[which].of_columns(drawn[place].columns)
+    return [*drawn[:place], replace(drawn[place], counts=exact), *drawn[place + 1 :]]
 
 
 def _true_label(drawn: Reported, scene: Scene, which: bool) -> Reported:
@@ -86,6 +90,7 @@ _DESIGNS = [design for design in get_args(Design) if design != "all-columns"]
 WAYS: dict[str, Way] = {
     MstTabicl.title: Way(MstTabicl.name, mutants=LESS_NOISE | _EXACT),
     f"{MstTabicl.title}, one column": Way(MstTabicl.name, columns=1),
+    AimTabicl.title: Way(AimTabicl.name, mutants=LESS_NOISE | _EXACT),
     GdpTabicl.title: Way(GdpTabicl.name),
     f"{GdpTabicl.title}, shared count": Way(GdpTabicl.name, {"allocation": "shared-count"}),
     f"{LdpTabicl.title}, all columns": Way(LdpTabicl.name, mutants=LESS_NOISE | _LABEL),
@@ -127,7 +132,7 @@ class Scene:
     def exact(self) -> dict[bool, ExactCounts]:
         """Counts without noise."""
         sizes = self.method.form(*self.place).encoding.sizes
-        return {which: ExactCounts.of(self.codes(table), sizes) for which, table in self.tables.items()}
+        return {which: ExactCounts.of(self.codes(table), sizes, triples=True) for which, table in self.tables.items()}
 
 
 def attack_once(way: Way, target: Target, epsilon: float, mutant: str, runs: int, chance: Stream) -> list[Attacked]:

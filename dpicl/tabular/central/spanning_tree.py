@@ -22,37 +22,26 @@ Not covered persons (the caller pays for their rows); running time.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
-from math import prod
 
 import numpy as np
 
 from dpicl.accounting.events import pure
 from dpicl.accounting.guarantee import Guarantee, Neighbours
-from dpicl.errors import ParameterError
 from dpicl.mechanisms import noisy_count, noisy_max
 from dpicl.randomness import Stream
-from dpicl.types import PrivateCodes
+from dpicl.tabular.central.exact_counts import ExactCounts
+from dpicl.tabular.central.graphical_model import NoisyMarginal
 
 FIRST, CHOICE, SECOND = Fraction(1, 3), Fraction(1, 6), Fraction(1, 2)
 """Parts of epsilon for equations (1), (3) and (4)."""
 _SPREAD = 2
 _MEAN_OF_NORMAL = math.sqrt(2 / math.pi)
 """Of the absolute value, where the deviation is 1."""
-_MOST_COUNTS = 1 << 24
 Pair = tuple[int, int]
-
-
-@dataclass(frozen=True)
-class NoisyMarginal:
-    """Counts over some columns, shape (sizes of the columns), with discrete Laplace noise of this scale (0: none)."""
-
-    columns: tuple[int, ...]
-    counts: np.ndarray
-    scale: float
 
 
 @dataclass(frozen=True)
@@ -96,53 +85,6 @@ def expected_errors(sizes: Sequence[int], epsilon: float, rows: int) -> list[flo
     scale = 0.0 if not once else 1 / math.hypot(1 / once, 1 / again)
     deviation = math.sqrt(2 * label) * scale  # of a bin's count, added over the label
     return [min(1.0, size * deviation * _MEAN_OF_NORMAL / 2 / rows) for size in sizes[:-1]]
-
-
-@dataclass(frozen=True)
-class ExactCounts:
-    """Private: int64 counts over every column with the label, and every two with it; those of two batches of the rows add up."""
-
-    sizes: tuple[int, ...]
-    tables: Mapping[tuple[int, ...], np.ndarray]
-
-    @staticmethod
-    def of(truth: PrivateCodes, sizes: Sequence[int]) -> ExactCounts:
-        """Of rows with codes of shape (rows, columns), the label last."""
-        label = len(sizes) - 1
-        columns: list[tuple[int, ...]] = [(column, label) for column in range(label)]
-        columns += [(*pair, label) for pair in combinations(range(label), 2)]
-        tables = {}
-        for some in columns:
-            shape = tuple(sizes[column] for column in some)
-            cells = np.ravel_multi_index(tuple(truth.codes[:, column].astype(np.int64) for column in some), shape)
-            tables[some] = np.bincount(cells, minlength=prod(shape)).reshape(shape)
-        return ExactCounts(tuple(sizes), tables)
-
-    def __add__(self, other: ExactCounts) -> ExactCounts:
-        return ExactCounts(self.sizes, {columns: counts + other.tables[columns] for columns, counts in self.tables.items()})
-
-    def scaled(self, times: float) -> ExactCounts:
-        """Of rows that stand for so many others each."""
-        return ExactCounts(self.sizes, {columns: np.rint(counts * times).astype(np.int64) for columns, counts in self.tables.items()})
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """For a file."""
-        return {",".join(map(str, columns)): counts for columns, counts in self.tables.items()}
-
-    @staticmethod
-    def read(arrays: Mapping[str, np.ndarray]) -> ExactCounts:
-        """The counts that `arrays` gave."""
-        tables = {tuple(map(int, name.split(","))): counts for name, counts in arrays.items()}
-        sizes = [counts.shape[0] for columns, counts in sorted(tables.items()) if len(columns) == 2]
-        return ExactCounts((*sizes, tables[0, len(sizes)].shape[1]), tables)
-
-
-def check_counts(sizes: Sequence[int], where: str) -> None:
-    """Refuse more counts than memory is for. Raises ParameterError: there are more than 2^24."""
-    features, label = sizes[:-1], sizes[-1]
-    cells = label * (sum(features) + (sum(features) ** 2 - sum(size**2 for size in features)) // 2)
-    if cells > _MOST_COUNTS:
-        raise ParameterError("columns", len(sizes), f"such with at most {_MOST_COUNTS:,} counts of pairs of columns; {where} has {cells:,}")
 
 
 def measure(exact: ExactCounts, *, epsilon: float | Fraction | Shares, stream: Stream) -> list[NoisyMarginal]:
@@ -192,17 +134,3 @@ def pair_scores(exact: ExactCounts, star: Sequence[NoisyMarginal], epsilon: Frac
 
 def _scale(epsilon: Fraction | None) -> float:
     return 0.0 if epsilon is None else float(1 / epsilon)
-
-
-def added(marginals: Iterable[NoisyMarginal]) -> list[NoisyMarginal]:
-    """Counts of the same columns as one: their mean, weighted by how exact they are; post-processing."""
-    means: dict[tuple[int, ...], NoisyMarginal] = {}
-    for one in marginals:
-        other = means.setdefault(one.columns, one)
-        if other is not one and (not one.scale or not other.scale):
-            means[one.columns] = other if not other.scale else one
-        elif other is not one:
-            weight = one.scale**2 / (one.scale**2 + other.scale**2)
-            counts = weight * other.counts + (1 - weight) * one.counts
-            means[one.columns] = replace(one, counts=counts, scale=one.scale * other.scale / float(np.hypot(one.scale, other.scale)))
-    return list(means.values())

@@ -22,8 +22,9 @@ from dpicl.methods.common import draws_for
 from dpicl.methods.options import MstOptions
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import stream
-from dpicl.tabular.central.graphical_model import graphical_model
-from dpicl.tabular.central.spanning_tree import ExactCounts, NoisyMarginal, Shares, added, check_counts, guarantee, measure, pair_scores
+from dpicl.tabular.central.exact_counts import ExactCounts, check_counts
+from dpicl.tabular.central.graphical_model import NoisyMarginal, added, graphical_model
+from dpicl.tabular.central.spanning_tree import Shares, guarantee, measure, pair_scores
 from dpicl.tabular.reading.split import split_table
 from dpicl.types import PrivateCodes, PrivateTable
 from tests.direct import run as run_method

@@ -19,9 +19,10 @@ from dpicl.mechanisms.noisy_mean import Grid, noisy_means
 from dpicl.randomness import stream
 from dpicl.tabular.central.aggregate import AggregateOptions, aggregate, exact_sums, guarantee
 from dpicl.tabular.central.bins import row_bins, row_encoding
-from dpicl.tabular.central.graphical_model import graphical_model
+from dpicl.tabular.central.exact_counts import ExactCounts, check_counts
+from dpicl.tabular.central.graphical_model import NoisyMarginal, graphical_model
 from dpicl.tabular.central.group import assign, partition
-from dpicl.tabular.central.spanning_tree import ExactCounts, NoisyMarginal, check_counts, measure, pair_scores
+from dpicl.tabular.central.spanning_tree import measure, pair_scores
 from dpicl.tabular.central.sums import GroupSums
 from dpicl.types import PrivateCodes, PrivateTable, ReleasedGroups
 from tests.library.examples import random_table

@@ -1,0 +1,147 @@
+"""Classifiers trained on rows of MST's counts and of AIM's: where few rows have many columns, where three columns say what no two say, and
+where epsilon is large. Noise is seeded; rows are in the contract's bins; `true` are the rows themselves in these bins.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+
+from benchmarks.answers.local_accuracy import EIGHT
+from benchmarks.figures import Figures
+from dpicl.engine.settings import Settings
+from dpicl.randomness import stream
+from dpicl.tabular.central import adaptive, spanning_tree
+from dpicl.tabular.central.bins import row_bins, row_encoding
+from dpicl.tabular.central.exact_counts import ExactCounts
+from dpicl.tabular.central.graphical_model import NoisyMarginal, graphical_model
+from dpicl.tabular.reading.source import load_source
+from dpicl.tabular.reading.split import split_table
+from dpicl.types import PrivateCodes
+
+SEEDS, ROWS = range(5), 16_384
+WAYS: dict[str, Callable[..., list[NoisyMarginal]]] = {"MST": spanning_tree.measure, "AIM": adaptive.measure}
+LARGE = ("adult", "bank", "calhousing", "jungle")
+MADE = {"wide": (1.0,), "xor": (5.0,)}
+
+
+@dataclass(frozen=True)
+class Codes:
+    """Bins of rows, the label last, to be protected and to be asked about."""
+
+    train: np.ndarray
+    test: np.ndarray
+    sizes: tuple[int, ...]
+
+
+def measure(figures: Figures) -> None:
+    """Means over seeds of accuracy and AUC, by logistic regression and by gradient boosting."""
+    print(f"{'table':12}{'eps':>5}{'majority':>10}" + "".join(f"{f'{way} {kind}':>16}" for way in ("true", *WAYS) for kind in ("LR", "GB")))
+    for name, epsilons, tables in _tables():
+        for epsilon in epsilons:
+            found = [_compared(codes, epsilon, seed) for seed, codes in enumerate(tables)]
+            means = {key: np.mean([one[key] for one in found], axis=0) for key in found[0]}
+            most = float(np.mean([np.bincount(codes.test[:, -1]).max() / len(codes.test) for codes in tables]))
+            print(f"{name:12}{epsilon:5g}{most:10.3f}" + "".join(f"{mean[0]:10.3f}/{mean[1]:.3f}" for mean in means.values()), flush=True)
+            _figures(figures, name, epsilon, means, most)
+
+
+def _figures(figures: Figures, name: str, epsilon: float, means: Mapping[str, Any], most: float) -> None:
+    if name == "wide":
+        figures.at_least("wide-points-over-majority", 100 * (means["AIM LR"][0] - most), 0)
+        figures.at_least("wide-auc", means["AIM LR"][1], 0.70)
+    elif name == "xor":
+        figures.at_least("xor-of-three-accuracy", means["AIM GB"][0], 0.95)
+    elif name in LARGE and epsilon == 10:
+        figures.at_most(f"aim-points-under-true-rows-{name}", 100 * (means["true LR"][0] - means["AIM LR"][0]), 0.5)
+
+
+def _tables() -> Iterator[tuple[str, tuple[float, ...], list[Codes]]]:
+    yield "wide", MADE["wide"], [_wide(seed) for seed in SEEDS]
+    yield "xor", MADE["xor"], [_xor(seed) for seed in SEEDS]
+    settings = Settings.from_environment()
+    if settings.data is None:
+        print("DPICL_DATA is not set, real tables are not measured")
+        return
+    for name in EIGHT:
+        contract = settings.contract(name)
+        split = split_table(load_source(contract, data_folder=settings.data, cache_folder=settings.cache), contract)
+        codes = Codes(row_bins(split.train, contract), row_bins(split.test, contract), tuple(row_encoding(contract).sizes))
+        yield name, (1.0, 10.0), [codes] * len(SEEDS)
+
+
+def _wide(seed: int) -> Codes:
+    """20 columns of 8 bins, 800 rows; four columns say something of the label."""
+    rng = np.random.default_rng(seed)
+    numbers = rng.normal(size=(10_800, 20))
+    odds = -1.35 + numbers[:, [0, 2, 4, 6]] @ np.array([1.2, 0.9, -0.9, 0.6])
+    label = rng.random(len(numbers)) < 1 / (1 + np.exp(-odds))
+    bins = np.clip((numbers + 3) / 6 * 8, 0, 7).astype(np.uint8)
+    codes = np.column_stack([bins, label])
+    return Codes(codes[:800], codes[800:], (8,) * 20 + (2,))
+
+
+def _xor(seed: int) -> Codes:
+    """20,000 rows of 10 bits; the label is the exclusive or of three."""
+    rng = np.random.default_rng(seed)
+    bits = rng.integers(0, 2, size=(30_000, 10), dtype=np.uint8)
+    codes = np.column_stack([bits, bits[:, 1] ^ bits[:, 4] ^ bits[:, 7]])
+    return Codes(codes[:20_000], codes[20_000:], (2,) * 11)
+
+
+def _compared(codes: Codes, epsilon: float, seed: int) -> dict[str, tuple[float, float]]:
+    """Accuracy and AUC by way and classifier."""
+    exact = ExactCounts.of(PrivateCodes(codes.train), codes.sizes, triples=True)
+    rows = {"true": codes.train.astype(np.int64)}
+    for way, measured in WAYS.items():
+        counts = measured(exact, epsilon=epsilon, stream=stream(seed, "bench", way, str(epsilon)))
+        rows[way] = graphical_model(codes.sizes, counts).rows(ROWS, np.random.default_rng(seed))
+    return {f"{way} {kind}": _scored(of_way, codes, kind) for way, of_way in rows.items() for kind in ("LR", "GB")}
+
+
+def _scored(rows: np.ndarray, codes: Codes, kind: str) -> tuple[float, float]:
+    truth, chances = codes.test[:, -1], np.zeros((len(codes.test), codes.sizes[-1]))
+    if len(np.unique(rows[:, -1])) == 1:
+        chances[:, rows[0, -1]] = 1
+    else:
+        model = LogisticRegression(max_iter=300) if kind == "LR" else HistGradientBoostingClassifier(random_state=0)
+        model.fit(_asked(rows, codes, kind), rows[:, -1])
+        chances[:, model.classes_] = model.predict_proba(_asked(codes.test, codes, kind))
+    accuracy = float((chances.argmax(axis=1) == truth).mean())
+    if codes.sizes[-1] == 2:
+        return accuracy, float(roc_auc_score(truth, chances[:, 1]))
+    present = [label for label in range(codes.sizes[-1]) if 0 < (truth == label).sum() < len(truth)]
+    return accuracy, float(np.mean([roc_auc_score(truth == label, chances[:, label]) for label in present]))
+
+
+def _asked(rows: np.ndarray, codes: Codes, kind: str) -> np.ndarray:
+    """Bins one by one for a linear model."""
+    if kind == "GB":
+        return rows[:, :-1]
+    return np.concatenate([np.eye(size)[rows[:, column]] for column, size in enumerate(codes.sizes[:-1])], axis=1)
+
+
+def measure_time(figures: Figures) -> None:
+    """CPU seconds of one fit of MST's counts of the largest set, and of AIM's choice with its fits."""
+    settings = Settings.from_environment()
+    if settings.data is None:
+        return
+    contract = settings.contract("adult")
+    split = split_table(load_source(contract, data_folder=settings.data, cache_folder=settings.cache), contract)
+    sizes = tuple(row_encoding(contract).sizes)
+    exact = ExactCounts.of(PrivateCodes(row_bins(split.train, contract)), sizes, triples=True)
+    counts = spanning_tree.measure(exact, epsilon=1.0, stream=stream(0, "bench", "time", ""))
+    graphical_model(sizes, counts)
+    started = time.process_time()
+    graphical_model(sizes, counts)
+    figures.at_most("mst-fit-adult-seconds", time.process_time() - started, 0.5, " s")
+    started = time.process_time()
+    graphical_model(sizes, adaptive.measure(exact, epsilon=1.0, stream=stream(0, "bench", "time", "")))
+    figures.at_most("aim-choice-and-fits-adult-seconds", time.process_time() - started, 10, " s")

@@ -1,0 +1,51 @@
+"""AIM-TabICL: MST-TabICL with counts that are chosen one after another, of up to three columns.
+
+Trust       Central: a curator holds the rows; only noisy counts leave, and rows are drawn from these.
+Unit        One row; or one person, of whom at most m rows enter.
+Neighbours  ADD_OR_REMOVE_ONE; a contract with REPLACE_ONE is charged twice. A person costs m rows.
+Guarantee   epsilon-DP, delta = 0. The model, rows drawn from it, and which of them demonstrate are post-processing: any number of shots and
+            queries for the price of one release.
+Paper       AIM (arXiv 2201.12677) in the place of MST.
+
+    0, 2 to 4  those of `mst_tabicl`
+    1          c  <- noisy counts with the label, of chosen columns, pairs and triples, by what the model of those before does not say
+                                                                                     `adaptive`
+
+Of a table with few rows for its columns the columns that say most of the label are counted; the others are drawn from their own counts, or
+uniformly where not even these stand out of the noise.
+
+Symbols     those of `mst_tabicl`.
+Not covered what `mst_tabicl` does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from dpicl.methods.mst_tabicl import Counts, MstTabicl
+from dpicl.methods.options import AimOptions
+from dpicl.randomness import Stream
+from dpicl.tabular.central.adaptive import expected_errors, measure
+from dpicl.tabular.central.exact_counts import ExactCounts
+
+
+class AimTabicl(MstTabicl):
+    """Step 1 by AIM's choice."""
+
+    name = "aim_tabicl"
+    title = "AIM-TabICL"
+    options = AimOptions
+    draw_version = 1
+    post_version = 1
+    first_versions: ClassVar[tuple[int, ...]] = ()
+    is_default = False
+    triples = True
+
+    def measure(self, exact: ExactCounts, epsilon: float, stream: Stream) -> Counts:
+        """Step 1."""
+        return measure(exact, epsilon=epsilon, stream=stream)
+
+    def expected_errors(self, sizes: Sequence[int], epsilon: float, rows: int) -> list[float]:
+        """See `MstTabicl`."""
+        return expected_errors(sizes, epsilon, rows)

@@ -1,0 +1,223 @@
+"""Noisy counts with the label, of the columns and of the pairs and triples of these that are worth their noise: what AIM-TabICL measures.
+
+Trust       Central: the curator reads every row; only noisy counts and what was chosen leave.
+Unit        One row.
+Neighbours  ADD_OR_REMOVE_ONE: one row adds 1 to one cell of every count.
+Guarantee   epsilon-DP, delta = 0: all steps in sequence. What a step does depends on earlier answers, its epsilon on what is left, and they
+            add up to epsilon whatever is chosen (a filter of pure guarantees: Rogers, Roth, Ullman and Vadhan 2016).
+Paper       [MMSM22] McKenna, Mullins, Sheldon and Miklau, AIM (arXiv 2201.12677), with pure noise, the label in every count, and rules of ours
+            for what is not worth a count: (2), (4) and the margin of (5).
+
+    (1)  c_y   <- counts over y + noise                                                a twentieth of epsilon
+    (2)  all columns, where the noise of (3) is at most a fifth of the mean cell; else as many as make it a ninth, at least three, if these
+         are half of them or fewer: one after another those with the largest sum |n_xy N - n_x c_y|, by exponential noise            a quarter
+         each of the others on its own, where its noise is at most half the mean cell                             a tenth of what is left
+    (3)  c_i   <- counts over (x_i, y) + noise                  two fifths of what is left, or all where pairs would be mostly noise
+    (4)  P     <- the graphical model of all counts                                                               `graphical_model`
+    (5)  the pair or triple s with the largest  | counts over (x_s, y) - N P |_1 - cells * scale - margin,  or none where all are below 0, by
+         exponential noise                                                          a quarter of a round; as many rounds as columns less one
+    (6)  c_s   <- counts over (x_s, y) + noise, then (4)                                                          the rest of the round
+         where none is the best: (3) once more, with all that is left
+
+Symbols     y the label, one category where there is none; N the sum of c_y, each at least 1; noise discrete Laplace. One row moves a sum of (2)
+            by at most 2 (N - c_y), up or down, and what is chosen among in (5) by at most 1 each, two of them apart by 2.
+Not covered persons (the caller pays for their rows); running time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from dpicl.mechanisms import noisy_count, noisy_max
+from dpicl.randomness import Stream
+from dpicl.tabular.central.exact_counts import ExactCounts
+from dpicl.tabular.central.graphical_model import GraphicalModel, NoisyMarginal, graphical_model
+from dpicl.tabular.central.junction_tree import Scope, largest_clique
+from dpicl.tabular.central.model_marginals import ModelMarginals
+
+LABEL, COLUMNS, OTHERS, STAR, CHOICE = Fraction(1, 20), Fraction(1, 4), Fraction(1, 10), Fraction(2, 5), Fraction(1, 4)
+"""Parts of (1) and (2) of epsilon, of (2)'s others and (3) of what is left, and of (5) of a round."""
+_NOISY, _CLEAR, _ALONE, _HOPELESS = 0.2, 0.12, 0.5, 0.3
+"""Most noise in a mean cell for all columns, for chosen ones, for a column on its own; most noise of a pair, of all rows."""
+_FEWEST, _SPREAD = 3, 2
+_WIDEST = 1 << 15
+"""Cells of the largest clique."""
+_STEPS = 60
+"""Of a fit that only scores what to count next, and goes on from the one before."""
+
+
+def measure(exact: ExactCounts, *, epsilon: float | Fraction, stream: Stream) -> list[NoisyMarginal]:
+    """Equations (1) to (6): noisy counts that cost this epsilon together."""
+    purse = _Purse(noisy_count.exact_epsilon(epsilon))
+    counts = [_counted(exact, (), purse.take(purse.left, LABEL), stream)]
+    of_label = [max(1, int(count)) for count in counts[0].counts]
+    columns = _chosen_columns(exact, of_label, purse, stream)
+    counts += _alone(exact, columns, sum(of_label), purse, stream)
+    candidates = [scope for scope in exact.scopes if len(scope) > 1 and {*scope} <= {*columns}]
+    rounds = _rounds(exact.sizes, candidates, len(columns), sum(of_label), purse.left)
+    each = purse.part(purse.left, STAR if rounds else Fraction(1))
+    counts += _star(exact, columns, purse.take(each), stream)
+    one_round = purse.part(purse.left, Fraction(1, max(1, rounds)))
+    model = None
+    for _ in range(rounds):
+        model = graphical_model(exact.sizes, counts, earlier=model, steps=_STEPS)
+        later, choice = purse.part(one_round, 1 - CHOICE), purse.take(one_round, CHOICE)
+        able = _able(exact.sizes, candidates, counts, sum(of_label), _scale(later))
+        best = _best(exact, able, model, sum(of_label), later=later, epsilon=choice, stream=stream)
+        if best is None:
+            counts += _star(exact, columns, purse.take(purse.left), stream)
+            break
+        counts.append(_counted(exact, best, purse.take(one_round, 1 - CHOICE), stream))
+        candidates.remove(best)
+    return counts
+
+
+def expected_errors(sizes: Sequence[int], epsilon: float, rows: int) -> list[float]:
+    """Of every column but the label, the expected total variation between its noisy counts and so many rows; at most 1.
+
+    Where no pair is worth counting. Of columns that may be left out it is the mean of 1 and of those that are counted.
+    """
+    total, features = noisy_count.exact_epsilon(epsilon), len(sizes) - 1
+    left = None if total is None else total * (1 - LABEL)
+    few = few_columns(sizes, rows, left)
+    counted = few or features
+    each = None if left is None else left * (1 - COLUMNS if few else 1) / counted
+    deviation = math.sqrt(2 * sizes[-1]) * _scale(each)  # of a bin's count, added over the label
+    errors = [min(1.0, size * deviation * math.sqrt(2 / math.pi) / 2 / rows) for size in sizes[:-1]]
+    return [error * counted / features + 1 - counted / features for error in errors]
+
+
+class _Purse:
+    """What is left of epsilon; None stands for infinity, whose parts are infinite too."""
+
+    def __init__(self, epsilon: Fraction | None) -> None:
+        self.left = epsilon
+
+    def part(self, of: Fraction | None, share: Fraction) -> Fraction | None:
+        return None if of is None else of * share
+
+    def take(self, of: Fraction | None, share: Fraction = Fraction(1)) -> Fraction | None:
+        """A part, which is no longer left."""
+        if of is None or self.left is None:
+            return None
+        self.left -= of * share
+        return of * share
+
+
+def few_columns(sizes: Sequence[int], rows: float, epsilon: Fraction | None) -> int | None:
+    """Equation (2), by what is left after (1): how many columns are counted with the label, where it is not all of them."""
+    if epsilon is None:
+        return None
+    features, cell = len(sizes) - 1, _mean_cell(sizes, rows)
+    few = max(min(_FEWEST, features), int(float(epsilon * (1 - COLUMNS)) * cell * _CLEAR))
+    return few if features / float(epsilon) > _NOISY * cell and 2 * few <= features else None
+
+
+def _mean_cell(sizes: Sequence[int], rows: float) -> float:
+    """Rows in a cell of a column and the label."""
+    return rows / (sum(sizes[:-1]) / (len(sizes) - 1)) / sizes[-1]
+
+
+def _chosen_columns(exact: ExactCounts, of_label: Sequence[int], purse: _Purse, stream: Stream) -> list[int]:
+    """Equation (2)."""
+    features, rows = len(exact.sizes) - 1, sum(of_label)
+    few = few_columns(exact.sizes, rows, purse.left)
+    if few is None:
+        return [*range(features)]
+    left = {column: column_score(exact.over((column,)), of_label) for column in range(features)}
+    each = purse.part(purse.take(purse.left, COLUMNS), Fraction(1, few))
+    chosen, spread = list[int](), column_spread(of_label)
+    for _ in range(few):
+        columns = list(left)
+        chosen.append(columns[noisy_max.exponential_max(left.values(), epsilon=each, spread=spread, stream=stream)])
+        del left[chosen[-1]]
+    return sorted(chosen)
+
+
+def column_score(counts: np.ndarray, of_label: Sequence[int]) -> int:
+    """How far counts of a column with the label are from the label's shares: a sum of equation (2), a whole number."""
+    rows = sum(of_label)
+    return sum(abs(int(n) * rows - sum(line) * c) for line in counts.tolist() for n, c in zip(line, of_label, strict=True))
+
+
+def column_spread(of_label: Sequence[int]) -> int:
+    """The most by which one row moves the difference of two such sums: each by 2 (N - c_y) of its label y, up or down."""
+    return 2 * 2 * (sum(of_label) - min(of_label)) or 1
+
+
+def _alone(exact: ExactCounts, columns: Sequence[int], rows: int, purse: _Purse, stream: Stream) -> list[NoisyMarginal]:
+    """Equation (2) of columns that were not chosen, without the label."""
+    others = [column for column in range(len(exact.sizes) - 1) if column not in columns]
+    each = None if purse.left is None or not others else purse.left * OTHERS / len(others)
+    counts = []
+    for column in others:
+        if each is not None and 1 / float(each) <= _ALONE * rows / exact.sizes[column]:
+            noisy = noisy_count.noisy_counts(exact.over((column,)).sum(axis=1).tolist(), epsilon=purse.take(each), stream=stream)
+            counts.append(NoisyMarginal((column,), np.array(noisy), _scale(each)))
+    return counts
+
+
+def _rounds(sizes: Sequence[int], candidates: Sequence[Scope], columns: int, rows: int, left: Fraction | None) -> int:
+    """How often equation (5) is done at most: never where pairs would be mostly noise."""
+    pairs = sorted(_cells(sizes, scope) for scope in candidates if len(scope) == 2)
+    if not pairs:
+        return 0
+    scale = 0.0 if left is None else float((columns - 1) / (left * (1 - STAR) * (1 - CHOICE)))
+    return columns - 1 if pairs[len(pairs) // 2] * scale <= _HOPELESS * rows else 0
+
+
+def _able(sizes: Sequence[int], candidates: Sequence[Scope], counts: Sequence[NoisyMarginal], rows: int, scale: float) -> list[Scope]:
+    """Candidates that are not mostly noise, and whose model fits."""
+    scopes = [one.columns for one in counts]
+    clear = (scope for scope in candidates if _cells(sizes, scope) * scale < 2 * rows)
+    return [scope for scope in clear if largest_clique(sizes, [*scopes, (*scope, len(sizes) - 1)]) <= _WIDEST]
+
+
+def _best(
+    exact: ExactCounts,
+    able: Sequence[Scope],
+    model: GraphicalModel,
+    rows: int,
+    *,
+    later: Fraction | None,
+    epsilon: Fraction | None,
+    stream: Stream,
+) -> Scope | None:
+    """Equation (5): the columns to be counted together at the epsilon `later`, chosen at `epsilon`."""
+    marginals, margin = ModelMarginals(model), _SPREAD * math.log(len(able) + 1) * _scale(epsilon)
+    scores = [0]
+    for scope in able:
+        noise = _cells(exact.sizes, scope) * _scale(later)
+        scores.append(scope_score(exact.over(scope), marginals.over(scope) * rows) - round(noise + margin))
+    best = noisy_max.exponential_max(scores, epsilon=epsilon, spread=_SPREAD, stream=stream)
+    return able[best - 1] if best else None
+
+
+def scope_score(counts: np.ndarray, modelled: np.ndarray) -> int:
+    """How far counts are from what the model says: a whole number, which one row moves by at most 1."""
+    return int(np.abs(counts - np.rint(modelled).astype(np.int64)).sum())
+
+
+def _star(exact: ExactCounts, columns: Sequence[int], epsilon: Fraction | None, stream: Stream) -> list[NoisyMarginal]:
+    """Equation (3), at this epsilon together."""
+    each = None if epsilon is None else epsilon / len(columns)
+    return [_counted(exact, (column,), each, stream) for column in columns]
+
+
+def _counted(exact: ExactCounts, scope: Scope, epsilon: Fraction | None, stream: Stream) -> NoisyMarginal:
+    """Equations (1), (3) and (6)."""
+    table = exact.over(scope)
+    noisy = noisy_count.noisy_counts(table.ravel().tolist(), epsilon=epsilon, stream=stream)
+    return NoisyMarginal((*scope, exact.label), np.array(noisy).reshape(table.shape), _scale(epsilon))
+
+
+def _cells(sizes: Sequence[int], scope: Scope) -> int:
+    return math.prod(sizes[column] for column in scope) * sizes[-1]
+
+
+def _scale(epsilon: Fraction | None) -> float:
+    return 0.0 if epsilon is None else float(1 / epsilon)

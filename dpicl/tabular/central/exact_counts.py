@@ -1,0 +1,105 @@
+"""Exact counts over columns with the label, which noisy ones are drawn from.
+
+Trust       Central: they stay with the curator.
+Unit        One row.
+Neighbours  ADD_OR_REMOVE_ONE: one row adds 1 to one cell of every table.
+Guarantee   none by itself: mechanisms read these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import comb, prod
+
+import numpy as np
+
+from dpicl.errors import ParameterError
+from dpicl.tabular.central.junction_tree import Scope
+from dpicl.types import PrivateCodes
+
+_MOST_COUNTS = 1 << 24
+_MOST_OF_TRIPLE, _MOST_TRIPLES = 1 << 12, 5_000
+"""Cells of a triple with the label; more triples than so many take minutes."""
+
+
+@dataclass(frozen=True)
+class ExactCounts:
+    """Private: int64 counts over columns with the label, the last of each scope; those of two batches of the rows add up."""
+
+    sizes: tuple[int, ...]
+    tables: Mapping[Scope, np.ndarray]
+
+    @staticmethod
+    def of(truth: PrivateCodes, sizes: Sequence[int], *, triples: bool = False) -> ExactCounts:
+        """Over every column and every two, of rows with codes of shape (rows, columns), the label last; over every three where there are
+        not too many of these.
+        """
+        label, codes = len(sizes) - 1, truth.codes.astype(np.int64).T
+        tables = {}
+        for scope in _scopes(sizes, triples):
+            columns = (*scope, label)
+            shape = tuple(sizes[column] for column in columns)
+            cells = np.ravel_multi_index(tuple(codes[column] for column in columns), shape)
+            tables[columns] = np.bincount(cells, minlength=prod(shape)).reshape(shape)
+        return ExactCounts(tuple(sizes), tables)
+
+    @property
+    def label(self) -> int:
+        """The label's column."""
+        return len(self.sizes) - 1
+
+    @property
+    def scopes(self) -> list[Scope]:
+        """Columns but the label that were counted together."""
+        return [columns[:-1] for columns in self.tables]
+
+    def over(self, scope: Scope) -> np.ndarray:
+        """Counts over these columns and the label; over none of them the label's."""
+        return self.tables[*scope, self.label] if scope else self.tables[0, self.label].sum(axis=0)
+
+    def of_columns(self, columns: Scope) -> np.ndarray:
+        """Counts over columns with the label or without."""
+        return self.over(columns[:-1]) if self.label in columns else self.over(columns).sum(axis=-1)
+
+    def __add__(self, other: ExactCounts) -> ExactCounts:
+        return ExactCounts(self.sizes, {columns: counts + other.tables[columns] for columns, counts in self.tables.items()})
+
+    def scaled(self, times: float) -> ExactCounts:
+        """Of rows that stand for so many others each."""
+        return ExactCounts(self.sizes, {columns: np.rint(counts * times).astype(np.int64) for columns, counts in self.tables.items()})
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """For a file."""
+        return {",".join(map(str, columns)): counts for columns, counts in self.tables.items()}
+
+    @staticmethod
+    def read(arrays: Mapping[str, np.ndarray]) -> ExactCounts:
+        """The counts that `arrays` gave."""
+        tables = {tuple(map(int, name.split(","))): counts for name, counts in arrays.items()}
+        sizes = [counts.shape[0] for columns, counts in sorted(tables.items()) if len(columns) == 2]
+        return ExactCounts((*sizes, tables[0, len(sizes)].shape[1]), tables)
+
+
+def _scopes(sizes: Sequence[int], triples: bool) -> Iterator[Scope]:
+    """Columns but the label that are counted together."""
+    features = len(sizes) - 1
+    yield from ((column,) for column in range(features))
+    yield from combinations(range(features), 2)
+    if triples and comb(features, 3) <= _MOST_TRIPLES:
+        small = [scope for scope in combinations(range(features), 3) if _cells(scope, sizes) <= _MOST_OF_TRIPLE]
+        if sum(_cells(scope, sizes) for scope in small) <= _MOST_COUNTS:
+            yield from small
+
+
+def _cells(scope: Scope, sizes: Sequence[int]) -> int:
+    return prod(sizes[column] for column in scope) * sizes[-1]
+
+
+def check_counts(sizes: Sequence[int], where: str) -> None:
+    """Refuse more counts than memory is for. Raises ParameterError: there are more than 2^24."""
+    features, label = sizes[:-1], sizes[-1]
+    cells = label * (sum(features) + (sum(features) ** 2 - sum(size**2 for size in features)) // 2)
+    if cells > _MOST_COUNTS:
+        raise ParameterError("columns", len(sizes), f"such with at most {_MOST_COUNTS:,} counts of pairs of columns; {where} has {cells:,}")

@@ -1,0 +1,231 @@
+"""A junction tree of columns, with the label in every clique: marginals of a distribution that factors over it, and rows from it.
+
+Guarantee   none spent: post-processing of what was released.
+Paper       [KF09] Koller and Friedman, Probabilistic Graphical Models, 9.4 and 10.2: elimination and belief propagation.
+
+    (1)  C_1, C_2, ..  <- columns eliminated, that which joins the fewest others first; the tree joins the largest separators
+    (2)  P(x, y) = exp(sum over scopes s of theta_s(x_s)) / Z,   every scope in a clique
+    (3)  m_k(x_S, y) = log sum over x_R of exp(theta_k + messages of children),   from leaves to the root, R = C_k - S
+         P(x_Ck, y) = exp(theta_k + messages - m_k) P(x_S, y),                    from the root to leaves
+
+Symbols     a scope is the columns of one table; S those that a clique shares with its parent; y the label, one category where there is none.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+
+import numpy as np
+
+Scope = tuple[int, ...]
+"""Columns in rising order; the label is the last of all."""
+
+
+@dataclass(frozen=True)
+class Clique:
+    """Columns but the label in rising order, the place of the parent, and which columns both have; the root's parent is None."""
+
+    columns: Scope
+    parent: int | None
+    separator: Scope
+
+    @property
+    def rest(self) -> Scope:
+        """Columns that the parent has not."""
+        return tuple(column for column in self.columns if column not in self.separator)
+
+
+@dataclass(frozen=True)
+class JunctionTree:
+    """Cliques, parents first, and the scopes whose potentials and marginals are one vector, table after table: those that were asked for,
+    then every other clique with the label.
+
+    A table's axes are the label's, where the scope has it, then those of its other columns. A column of no scope is in no clique.
+    """
+
+    sizes: tuple[int, ...]
+    scopes: tuple[Scope, ...]
+    cliques: tuple[Clique, ...]
+
+    @staticmethod
+    def of(sizes: Sequence[int], scopes: Iterable[Scope]) -> JunctionTree:
+        """Equation (1)."""
+        scopes = tuple(scopes)
+        cliques = _joined(_eliminated(sizes, scopes))
+        whole = ((*clique.columns, len(sizes) - 1) for clique in cliques)
+        return JunctionTree(tuple(sizes), (*scopes, *(scope for scope in whole if scope not in scopes)), cliques)
+
+    @property
+    def label(self) -> int:
+        """The label's column."""
+        return len(self.sizes) - 1
+
+    @cached_property
+    def shapes(self) -> list[tuple[int, ...]]:
+        """Of every scope's table."""
+        return [tuple(self.sizes[column] for column in self.axes(scope)) for scope in self.scopes]
+
+    def axes(self, scope: Scope) -> Scope:
+        """The column of every axis of a scope's table."""
+        return tuple(sorted(scope, key=lambda column: (column != self.label, column)))
+
+    @cached_property
+    def starts(self) -> list[int]:
+        """Where each table begins in the vector, and where the last one ends."""
+        return [0, *np.cumsum([math.prod(shape) for shape in self.shapes]).tolist()]
+
+    def views(self, vector: np.ndarray) -> list[np.ndarray]:
+        """The tables of such a vector."""
+        return [vector[start : start + math.prod(shape)].reshape(shape) for start, shape in zip(self.starts, self.shapes, strict=False)]
+
+    @cached_property
+    def homes(self) -> list[int]:
+        """The smallest clique that has each scope."""
+        sizes = [math.prod(self.sizes[column] for column in clique.columns) for clique in self.cliques]
+        order = sorted(range(len(sizes)), key=sizes.__getitem__)
+        return [next(k for k in order if {*scope} - {self.label} <= {*self.cliques[k].columns}) for scope in self.scopes]
+
+    def broadcast(self, scope: Scope, clique: Clique) -> tuple[int, ...]:
+        """The shape in which a scope's table fits that of a clique."""
+        columns = (self.label, *clique.columns)
+        return tuple(self.sizes[column] if column in scope else 1 for column in columns)
+
+    def _axes(self, scope: Scope, clique: Clique) -> tuple[int, ...]:
+        """Axes of a clique's table that are summed for one over this scope."""
+        return tuple(axis for axis, column in enumerate((self.label, *clique.columns)) if column not in scope)
+
+    @cached_property
+    def _plan(self) -> _Plan:
+        up = []
+        for clique in self.cliques:
+            above = self.cliques[clique.parent] if clique.parent is not None else clique
+            shared = (*clique.separator, self.label)
+            up.append(
+                (self._axes(shared, clique), self.broadcast(shared, above), self._axes(shared, above), self.broadcast(shared, clique))
+            )
+        tables = [
+            (home, self.broadcast(scope, self.cliques[home]), self._axes(scope, self.cliques[home]))
+            for scope, home in zip(self.scopes, self.homes, strict=True)
+        ]
+        return _Plan([self.broadcast((*clique.columns, self.label), clique) for clique in self.cliques], tables, up)
+
+    def marginals(self, theta: np.ndarray) -> tuple[np.ndarray, float]:
+        """Equation (3): shares of every scope as such a vector, and log Z."""
+        plan = self._plan
+        tables = [np.zeros(shape) for shape in plan.shapes]
+        for table, (home, shape, _) in zip(self.views(theta), plan.tables, strict=True):
+            tables[home] += table.reshape(shape)
+        of_label = np.zeros(self.sizes[-1])
+        for place in range(len(tables) - 1, -1, -1):
+            (out, shape, _, _), parent = plan.up[place], self.cliques[place].parent
+            most = tables[place].max(axis=out, keepdims=True)
+            weights = np.exp(tables[place] - most)
+            sums = weights.sum(axis=out, keepdims=True)
+            tables[place] = weights / sums  # of the rest given the separator and the label
+            message = most + np.log(sums)
+            if parent is None:
+                of_label += message.reshape(-1)
+            else:
+                tables[parent] += message.reshape(shape)
+        normaliser = float(np.logaddexp.reduce(of_label))
+        for place, clique in enumerate(self.cliques):
+            _, _, out, shape = plan.up[place]
+            above = np.exp(of_label - normaliser) if clique.parent is None else tables[clique.parent].sum(axis=out)
+            tables[place] *= above.reshape(shape)
+        shares = np.empty_like(theta)
+        for table, (home, _, out) in zip(self.views(shares), plan.tables, strict=True):
+            table[...] = tables[home].sum(axis=out).reshape(table.shape)
+        return shares, normaliser
+
+    def rows(self, shares: np.ndarray, count: int, chance: np.random.Generator) -> np.ndarray:
+        """Rows drawn from the distribution that has these shares, clique after clique from the label on: shape (count, columns), int64.
+        A column of no scope is drawn uniformly.
+        """
+        tables = dict(zip(self.scopes, self.views(shares), strict=True))
+        rows = np.zeros((count, len(self.sizes)), dtype=np.int64)
+        root = tables[*self.cliques[0].columns, self.label]
+        of_label = np.cumsum(root.reshape(len(root), -1).sum(axis=1))
+        rows[:, self.label] = drawn(of_label[np.newaxis], np.zeros(count, dtype=np.int64), chance)
+        for clique in self.cliques:
+            given = (self.label, *clique.separator)
+            axes = [(self.label, *clique.columns).index(column) for column in (*given, *clique.rest)]
+            shape, sizes = [self.sizes[column] for column in given], [self.sizes[column] for column in clique.rest]
+            table = tables[*clique.columns, self.label].transpose(axes).reshape(math.prod(shape), -1)
+            cells = np.ravel_multi_index(tuple(rows[:, column] for column in given), shape)
+            drawn_cells = drawn(np.cumsum(table, axis=1), cells, chance)
+            for column, codes in zip(clique.rest, np.unravel_index(drawn_cells, sizes), strict=True):
+                rows[:, column] = codes
+        for column in {*range(self.label)}.difference(*self.scopes):
+            rows[:, column] = chance.integers(self.sizes[column], size=count)
+        return rows
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """Shapes and axes of equation (3), which are the same for all potentials.
+
+    Attributes:
+        shapes: of every clique's table.
+        tables: of every scope its clique, its shape there, and the axes that are summed for it.
+        up: of every clique the axes of its own table that are summed for the parent, the shape of these sums there, the axes of the
+            parent's table that are summed for it, and the shape of these sums here.
+    """
+
+    shapes: list[tuple[int, ...]]
+    tables: list[tuple[int, tuple[int, ...], tuple[int, ...]]]
+    up: list[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]]
+
+
+def largest_clique(sizes: Sequence[int], scopes: Iterable[Scope]) -> int:
+    """Cells of the largest table of equation (1), the label's categories among them."""
+    return sizes[-1] * max((math.prod(sizes[column] for column in clique) for clique in _eliminated(sizes, scopes)), default=1)
+
+
+def _eliminated(sizes: Sequence[int], scopes: Iterable[Scope]) -> list[Scope]:
+    """Cliques of a triangulated graph, none inside another."""
+    label = len(sizes) - 1
+    beside: dict[int, set[int]] = {column: set() for scope in scopes for column in scope if column != label}
+    for scope in scopes:
+        for one, other in combinations([column for column in scope if column != label], 2):
+            beside[one].add(other)
+            beside[other].add(one)
+    cliques: list[set[int]] = []
+
+    def cost(column: int) -> tuple[int, int, int]:
+        """Pairs that it joins, cells of its clique."""
+        pairs = sum(other not in beside[one] for one, other in combinations(sorted(beside[column]), 2))
+        return pairs, sizes[column] * math.prod(sizes[other] for other in beside[column]), column
+
+    while beside:
+        first = min(beside, key=cost)
+        others = beside.pop(first)
+        for other in others:
+            beside[other] |= others
+            beside[other] -= {first, other}
+        if not any({first, *others} <= clique for clique in cliques):
+            cliques.append({first, *others})
+    return [tuple(sorted(clique)) for clique in cliques]
+
+
+def _joined(cliques: Sequence[Scope]) -> tuple[Clique, ...]:
+    """A spanning tree of the largest separators, parents first; of no clique one without columns, for the label."""
+    left, joined = [set(clique) for clique in cliques[1:]], [Clique(cliques[0] if cliques else (), None, ())]
+    best = [(len(clique & {*joined[0].columns}), 0) for clique in left]
+    while left:
+        at = max(range(len(left)), key=lambda place: (best[place][0], -place))
+        clique, (_, parent) = left.pop(at), best.pop(at)
+        joined.append(Clique(tuple(sorted(clique)), parent, tuple(sorted(clique & {*joined[parent].columns}))))
+        best = [max(one, (len(other & clique), len(joined) - 1), key=lambda pair: pair[0]) for one, other in zip(best, left, strict=True)]
+    return tuple(joined)
+
+
+def drawn(cumulative: np.ndarray, given: np.ndarray, chance: np.random.Generator) -> np.ndarray:
+    """One category for each of `given`, rows of these cumulative shares of shape (rows, categories), which need not end at 1."""
+    rows, categories = cumulative.shape
+    steps = (cumulative / cumulative[:, -1:] + np.arange(rows)[:, np.newaxis]).ravel()  # rising over all rows
+    cells = np.searchsorted(steps, chance.random(len(given)) + given, side="right") - given * categories
+    return np.asarray(np.clip(cells, 0, categories - 1))

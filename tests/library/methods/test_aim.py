@@ -1,0 +1,140 @@
+"""AIM-TabICL: what one row moves, what every path costs, and structure that trees cannot have."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpicl.mechanisms import noisy_count, noisy_max
+from dpicl.randomness import stream
+from dpicl.tabular.central import adaptive
+from dpicl.tabular.central.adaptive import column_score, column_spread, expected_errors, few_columns, measure, scope_score
+from dpicl.tabular.central.exact_counts import ExactCounts
+from dpicl.tabular.central.graphical_model import NoisyMarginal, graphical_model
+from dpicl.tabular.central.model_marginals import ModelMarginals
+from dpicl.types import PrivateCodes
+
+SIZES = (2, 3, 2, 4, 2)
+
+
+def counts(rows: np.ndarray, sizes: tuple[int, ...] = SIZES) -> ExactCounts:
+    return ExactCounts.of(PrivateCodes(rows.astype(np.uint8)), sizes, triples=True)
+
+
+def drawn(count: int, seed: int, sizes: tuple[int, ...] = SIZES) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return np.stack([rng.integers(size, size=count) for size in sizes], axis=1)
+
+
+@given(st.integers(0, 40), st.integers(0, 999), st.lists(st.integers(1, 60), min_size=2, max_size=2))
+@settings(max_examples=60, deadline=None)
+def test_one_row_moves_no_difference_of_sums_further_than_the_spread_and_no_other_score_by_more_than_one(
+    count: int, seed: int, of_label: list[int]
+) -> None:
+    rows = drawn(count + 1, seed)
+    more, less = counts(rows), counts(rows[1:])
+    moved = [column_score(more.over((column,)), of_label) - column_score(less.over((column,)), of_label) for column in range(4)]
+    assert max(moved) - min(moved) <= column_spread(of_label)
+    modelled = np.random.default_rng(seed)
+    for scope in more.scopes:
+        model = modelled.random(more.over(scope).shape) * 9
+        assert abs(scope_score(more.over(scope), model) - scope_score(less.over(scope), model)) <= 1
+
+
+def test_the_spread_is_reached() -> None:
+    """By two columns, of which a row makes one more like the label's shares and the other less."""
+    less = np.array([[0, 1, 0]] * 5)
+    rows = np.vstack([less, [[1, 1, 1]]])
+    of_label = [5, 1]
+    more, before = counts(rows, (2, 2, 2)), counts(less, (2, 2, 2))
+    moved = [column_score(more.over((column,)), of_label) - column_score(before.over((column,)), of_label) for column in range(2)]
+    assert max(moved) - min(moved) == column_spread(of_label) == 20
+
+
+@given(st.integers(0, 300), st.integers(0, 999), st.sampled_from([0.05, 1.0, 7.5, 300.0]))
+@settings(max_examples=30, deadline=None)
+def test_whatever_is_chosen_the_steps_spend_exactly_epsilon_and_never_below_the_spread(count: int, seed: int, epsilon: float) -> None:
+    spent: list[Fraction] = []
+
+    def counted(exact: Any, *, epsilon: Fraction, stream: Any) -> Any:
+        spent.append(epsilon)
+        return plain_counts(exact, epsilon=epsilon, stream=stream)
+
+    def chosen(votes: Any, *, epsilon: Fraction, spread: int, stream: Any) -> Any:
+        spent.append(epsilon)
+        assert spread == 2 or spread % 4 == 0
+        return plain_max(votes, epsilon=epsilon, spread=spread, stream=stream)
+
+    plain_counts, plain_max = noisy_count.noisy_counts, noisy_max.exponential_max
+    sizes = (*SIZES[:-1], *SIZES[:-1], 2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(noisy_count, "noisy_counts", counted)
+        patch.setattr(noisy_max, "exponential_max", chosen)
+        measure(counts(drawn(count, seed, sizes), sizes), epsilon=epsilon, stream=stream(seed, "measure", "", ""))
+    assert sum(spent) == Fraction(epsilon)
+
+
+def test_three_columns_of_which_no_two_say_anything_of_the_label_are_found() -> None:
+    rows = drawn(20_000, 0, (2,) * 11)
+    rows[:, -1] = rows[:, 1] ^ rows[:, 4] ^ rows[:, 7]
+    sizes = (2,) * 11
+    found = measure(counts(rows, sizes), epsilon=1.0, stream=stream(0, "measure", "", ""))
+    assert (1, 4, 7, 10) in [one.columns for one in found]
+    shares = graphical_model(sizes, found).counted[1, 4, 7, 10]
+    said = shares[..., 1] / shares.sum(axis=-1)
+    odd = np.indices((2, 2, 2)).sum(axis=0) % 2
+    assert np.abs(said - odd).max() < 0.02
+
+
+def test_of_many_columns_those_are_counted_that_say_something_of_the_label() -> None:
+    rows = drawn(800, 1, (8,) * 20 + (2,))
+    for column in (3, 11):
+        rows[:, column] = np.where(np.random.default_rng(column).random(800) < 0.6, rows[:, -1] * 7, rows[:, column])
+    found = measure(counts(rows, (8,) * 20 + (2,)), epsilon=1.0, stream=stream(0, "measure", "", ""))
+    counted = {one.columns[0] for one in found if len(one.columns) == 2}
+    few = few_columns((8,) * 20 + (2,), 800, Fraction(19, 20))
+    assert few is not None and {3, 11} <= counted and abs(len(counted) - few) <= 1 and few <= 5
+
+
+def test_errors_are_those_of_the_noise_and_one_for_what_is_left_out() -> None:
+    sizes, epsilon = (4, 4, 4, 4, 2), 2.0
+    rows = drawn(200, 0, sizes)
+    apart = []
+    for seed in range(40):
+        found = measure(counts(rows, sizes), epsilon=epsilon, stream=stream(seed, "measure", "", ""))
+        first = next(one for one in found if one.columns == (0, 4))
+        apart.append(np.abs(first.counts.sum(axis=1) - counts(rows, sizes).over((0,)).sum(axis=1)).sum() / 2 / 200)
+    assert np.mean(apart) == pytest.approx(expected_errors(sizes, epsilon, 200)[0], rel=0.25)
+    assert expected_errors((8,) * 20 + (2,), 0.1, 500)[0] > 0.8
+    assert expected_errors(sizes, math.inf, 1000) == [0] * 4
+
+
+def test_marginals_that_no_clique_has_are_those_of_the_rows() -> None:
+    rng = np.random.default_rng(0)
+    sizes = (3, 4, 2, 5, 3, 2, 2)
+    joint = rng.dirichlet(np.full(math.prod(sizes), 0.05)).reshape(sizes) * 5000
+    scopes = [(0, 1, 6), (1, 2, 6), (1, 2, 3, 6), (3, 4), (0, 6)]
+    counted = [NoisyMarginal(scope, joint.sum(axis=tuple(axis for axis in range(7) if axis not in scope)), 1.0) for scope in scopes]
+    model = graphical_model(sizes, counted)
+    rows, marginals = model.rows(200_000, rng), ModelMarginals(model)
+    for scope in [(), (5,), *combinations(range(6), 2), (2, 4, 0), (4, 3, 1)]:
+        shape = [sizes[column] for column in (*scope, 6)]
+        cells = np.ravel_multi_index(tuple(rows[:, column] for column in (*scope, 6)), shape)
+        found = np.bincount(cells, minlength=math.prod(shape)).reshape(shape) / len(rows)
+        assert np.abs(found - marginals.over(scope)).sum() < 0.03
+
+
+def test_a_pair_is_counted_only_if_its_clique_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = drawn(5000, 0)
+    rows[:, 1] = rows[:, 0]
+    for widest in (1 << 15, 8):
+        monkeypatch.setattr(adaptive, "_WIDEST", widest)
+        found = measure(counts(rows), epsilon=20.0, stream=stream(0, "measure", "", ""))
+        assert any({0, 1} <= {*one.columns} for one in found) == (widest > 8)
