@@ -162,8 +162,6 @@ class MstOptions(Frozen):
 class AimOptions(MstOptions):
     """Options of AIM-TabICL."""
 
-    earlier: ClassVar[dict[str, str]] = {}
-
 
 class EnsembleVariant(Frozen):
     """One variant of DP-ICL; the paper's are `votes` with gaussian noise, `embedding`, `keywords-ptr` and `keywords-joint`.

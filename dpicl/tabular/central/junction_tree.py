@@ -226,6 +226,7 @@ def _joined(cliques: Sequence[Scope]) -> tuple[Clique, ...]:
 def drawn(cumulative: np.ndarray, given: np.ndarray, chance: np.random.Generator) -> np.ndarray:
     """One category for each of `given`, rows of these cumulative shares of shape (rows, categories), which need not end at 1."""
     rows, categories = cumulative.shape
-    steps = (cumulative / cumulative[:, -1:] + np.arange(rows)[:, np.newaxis]).ravel()  # rising over all rows
+    whole = np.maximum(cumulative[:, -1:], np.finfo(float).tiny)  # of what has no share nothing is drawn
+    steps = (cumulative / whole + np.arange(rows)[:, np.newaxis]).ravel()  # rising over all rows
     cells = np.searchsorted(steps, chance.random(len(given)) + given, side="right") - given * categories
     return np.asarray(np.clip(cells, 0, categories - 1))
