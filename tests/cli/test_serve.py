@@ -24,7 +24,8 @@ EVERY_MINUTE = {
     "epsilons": [1],
     "shots": [2],
     "model": "fake",
-    "schedule": {"cron": "* * * * *", "timezone": "Europe/Paris", "concurrency_limit": 2},
+    # A forecast goes through every time within the horizon: of a year of minutes that takes half a minute.
+    "schedule": {"cron": "* * * * *", "timezone": "Europe/Paris", "concurrency_limit": 2, "horizon_days": 1},
 }
 
 ON_DEMAND = {**EVERY_MINUTE, "title": "A run long enough to be killed", "model": "tiny", "methods": ["ldp_tabicl"], "shots": [1, 2, 4]}
@@ -81,10 +82,16 @@ def deployments(world: World) -> dict[str, dict[str, Any]]:
     return {found["name"]: found for found in world.ask("deployments/filter", {"limit": 100})}
 
 
-def test_every_pipeline_is_a_deployment_with_its_schedule(world: World, declared: dict[str, Any], serving: Serving) -> None:
-    until(lambda: set(declared) <= set(deployments(world)), 300, "the deployments")
+@pytest.fixture(scope="module")
+def deployed(world: World, declared: dict[str, Any], serving: Serving) -> dict[str, dict[str, Any]]:
+    """The deployments, as soon as all are there; every question costs the server time."""
+    until(lambda: set(declared) <= set(deployments(world)), 300, "the deployments", every=1)
+    return deployments(world)
+
+
+def test_every_pipeline_is_a_deployment_with_its_schedule(deployed: dict[str, dict[str, Any]], declared: dict[str, Any]) -> None:
     for name, pipeline in declared.items():
-        found, wanted = deployments(world)[name], pipeline.get("schedule") or {}
+        found, wanted = deployed[name], pipeline.get("schedule") or {}
         changes = {"changes": wanted["parameters"]} if "parameters" in wanted else {}
         assert (
             found["parameters"] == {"pipeline": name, **changes}
@@ -96,11 +103,11 @@ def test_every_pipeline_is_a_deployment_with_its_schedule(world: World, declared
         assert schedules == ([(wanted["cron"], wanted["timezone"])] if wanted else [])
 
 
-def test_a_pipeline_of_a_work_pool_is_left_to_its_workers(world: World, yearly: str) -> None:
+def test_a_pipeline_of_a_work_pool_is_left_to_its_workers(world: World, deployed: dict[str, dict[str, Any]]) -> None:
     assert "of-a-pool" not in deployments(world)
 
 
-def test_an_account_is_spent_from_by_one_run_at_a_time(world: World, yearly: str) -> None:
+def test_an_account_is_spent_from_by_one_run_at_a_time(world: World, deployed: dict[str, dict[str, Any]]) -> None:
     """Of what a schedule names in place of its pipeline's data sets."""
     limits = {found["name"]: found["limit"] for found in world.ask("v2/concurrency_limits/filter", {"limit": 100})}
     assert limits["dpicl-account-till"] == 1
@@ -119,9 +126,8 @@ def asked_for(world: World, pipeline: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def yearly(world: World, declared: dict[str, Any], serving: Serving) -> str:
+def yearly(world: World, deployed: dict[str, dict[str, Any]]) -> str:
     """A flow run of the yearly pipeline that was asked for at once: it is done while others wait for the next minute."""
-    until(lambda: set(declared) <= set(deployments(world)), 300, "the deployments")
     return asked_for(world, "yearly")
 
 
@@ -170,12 +176,13 @@ def test_a_run_that_is_due_is_done_although_it_is_killed(world: World, yearly: s
     assert own["run_count"] == 2
 
 
-def test_the_server_watches_for_what_goes_wrong(world: World, serving: Serving) -> None:
+def test_the_server_watches_for_what_goes_wrong(world: World, deployed: dict[str, dict[str, Any]]) -> None:
     found = {automation["name"]: automation for automation in world.ask("automations/filter", {})}
     assert {"dpicl: budget low", "dpicl: validation failed", "dpicl: run stuck"} <= found.keys()
     assert found["dpicl: run stuck"]["actions"][0]["state"] == "CRASHED"
 
 
+@pytest.mark.exhaustive
 def test_a_budget_that_will_not_last_its_schedule_is_told(world: World, yearly: str) -> None:
     """By the table of the run, by an event that the automation follows, and at the start of the server."""
     until(lambda: ends_well(world, yearly), 240, "the run", every=0.5)
@@ -227,4 +234,5 @@ def test_serve_stops_when_interrupted_and_pauses_its_schedules(world: World, dec
     _, err = serving.process.communicate(timeout=60)
     assert "Traceback" not in err, err
     assert serving.process.returncode == 0
-    assert all(deployments(world)[name]["paused"] for name in declared)
+    found = deployments(world)
+    assert all(found[name]["paused"] for name in declared)
