@@ -14,9 +14,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
 
-from dpicl.contract.periods import ONCE
+from dpicl.contract.periods import period_at
 from dpicl.engine.pipelines import Pipeline
-from dpicl.engine.plan import draft_plan, periods_of
+from dpicl.engine.plan import draft_plan
 from dpicl.engine.quote import charges
 from dpicl.engine.releases import open_ledger
 from dpicl.engine.settings import Settings
@@ -77,9 +77,9 @@ def forecast(name: str, pipeline: Pipeline, settings: Settings, now: datetime | 
     runs = list(islice(takewhile(lambda time: time <= end, times), MOST_RUNS))
     plan = draft_plan(name, schedule.parameters, settings, when=runs[0] if runs else now)
     first_runs: dict[tuple[str, ...], datetime] = {}  # of a period of one of the data sets
+    every = [settings.declared(name).releases.every for name in plan.pipeline.datasets]  # read once, not for every minute of a schedule
     for run in runs:
-        periods = periods_of(plan.pipeline.datasets, settings, when=run)
-        first_runs.setdefault(tuple(periods.get(name, ONCE) for name in plan.pipeline.datasets), run)
+        first_runs.setdefault(tuple(period_at(one, run) for one in every), run)
     paying = list(first_runs.values())
     forecasts = []
     with open_ledger(settings) as ledger:
