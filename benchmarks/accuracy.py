@@ -13,6 +13,7 @@ def main() -> None:
     for part in (local_speed, group_speed, demonstrations, central_accuracy, chosen_counts, local_accuracy):
         print(f"measuring {part.__name__.rpartition('.')[2]} …", flush=True)
         part.measure(figures)
+    chosen_counts.measure_floor(figures)
     chosen_counts.measure_time(figures)
     figures.finish()
 

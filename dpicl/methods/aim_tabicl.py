@@ -12,7 +12,8 @@ Paper       AIM (arXiv 2201.12677) in the place of MST.
                                                                                      `adaptive`
 
 Of a table with few rows for its columns the columns that say most of the label are counted; the others are drawn from their own counts, or
-uniformly where not even these stand out of the noise.
+uniformly where not even these stand out of the noise. Where the counts say little of the label, it leans on them only so much that no classifier of
+the rows is far below the most frequent label (`cautious`).
 
 Symbols     those of `mst_tabicl`.
 Not covered what `mst_tabicl` does not.
@@ -20,14 +21,20 @@ Not covered what `mst_tabicl` does not.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
+import numpy as np
+
+from dpicl.contract.models import Contract
 from dpicl.methods.mst_tabicl import Counts, MstTabicl
 from dpicl.methods.options import AimOptions
 from dpicl.randomness import Stream
 from dpicl.tabular.central.adaptive import expected_errors, measure
+from dpicl.tabular.central.cautious import cautious_rows, says_little
 from dpicl.tabular.central.exact_counts import ExactCounts
+from dpicl.tabular.central.graphical_model import GraphicalModel
+from dpicl.tabular.central.junction_tree import Scope
 
 
 class AimTabicl(MstTabicl):
@@ -49,3 +56,13 @@ class AimTabicl(MstTabicl):
     def expected_errors(self, sizes: Sequence[int], epsilon: float, rows: int) -> list[float]:
         """See `MstTabicl`."""
         return expected_errors(sizes, epsilon, rows)
+
+    def model_rows(self, model: GraphicalModel, drawn: Counts, contract: Contract, count: int, chance: np.random.Generator) -> np.ndarray:
+        """Rows, cautious ones where the counts say little of the label."""
+        if contract.target.kind in ("binary", "classes") and says_little(model, drawn, chance):
+            return cautious_rows(model, count, chance)
+        return model.rows(count, chance)
+
+    def counted(self, drawn: Counts, contract: Contract) -> Mapping[Scope, np.ndarray]:
+        """None: rows may be more cautious than the model."""
+        return {}

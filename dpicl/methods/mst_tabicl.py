@@ -39,7 +39,7 @@ from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws, Stream
 from dpicl.tabular.central.bins import row_bins, row_demonstrations, row_encoding
 from dpicl.tabular.central.exact_counts import ExactCounts, check_counts
-from dpicl.tabular.central.graphical_model import NoisyMarginal, graphical_model, row_count
+from dpicl.tabular.central.graphical_model import GraphicalModel, NoisyMarginal, graphical_model, row_count
 from dpicl.tabular.central.spanning_tree import expected_errors, guarantee, measure
 from dpicl.tabular.local.estimate import LEAST_ROWS
 from dpicl.tabular.prompts.serialize import central_queries
@@ -136,8 +136,12 @@ class MstTabicl(RowMethod[Counts]):
     def rows(self, drawn: Counts, contract: Contract, unit: Unit, cell: Cell, draws: Draws, count: int | None = None) -> ReleasedRows:
         """Step 2, and rows to draw from."""
         chance = draws.public("rows", cell.key).generator()
-        codes = graphical_model(row_encoding(contract).sizes, drawn).rows(count or LEAST_ROWS, chance)
-        return ReleasedRows(codes.astype(np.uint8))
+        model = graphical_model(row_encoding(contract).sizes, drawn)
+        return ReleasedRows(self.model_rows(model, drawn, contract, count or LEAST_ROWS, chance).astype(np.uint8))
+
+    def model_rows(self, model: GraphicalModel, drawn: Counts, contract: Contract, count: int, chance: np.random.Generator) -> np.ndarray:
+        """Step 3's rows: codes of shape (count, columns), int64."""
+        return model.rows(count, chance)
 
     def form(self, contract: Contract, unit: Unit, cell: Cell) -> RowForm:
         """See `TabularMethod`."""

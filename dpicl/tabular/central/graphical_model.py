@@ -68,6 +68,10 @@ class GraphicalModel:
         """Rows drawn from P: shape (count, columns), int64."""
         return self.tree.rows(self.shares, count, chance)
 
+    def label_chances(self, rows: np.ndarray) -> np.ndarray:
+        """How likely P says each label is, given the other columns: shape (rows, labels)."""
+        return self.tree.label_chances(self.shares, rows)
+
 
 def graphical_model(
     sizes: Sequence[int], marginals: Sequence[NoisyMarginal], *, earlier: GraphicalModel | None = None, steps: int | None = None

@@ -163,6 +163,18 @@ class JunctionTree:
             rows[:, column] = chance.integers(self.sizes[column], size=count)
         return rows
 
+    def label_chances(self, shares: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """How likely each label is, given the other columns of rows, shape (rows, columns): shape (rows, labels)."""
+        tables = dict(zip(self.scopes, self.views(shares), strict=True))
+        logs = np.zeros((len(rows), self.sizes[-1]))
+        for clique in self.cliques:
+            table = np.maximum(tables[*clique.columns, self.label], np.finfo(float).tiny)
+            rest = tuple(1 + clique.columns.index(column) for column in clique.rest)
+            given = table / table.sum(axis=rest, keepdims=True) if clique.parent is not None else table
+            logs += np.moveaxis(np.log(given), 0, -1)[tuple(rows[:, column] for column in clique.columns)]
+        chances = np.exp(logs - logs.max(axis=1, keepdims=True))
+        return np.asarray(chances / chances.sum(axis=1, keepdims=True))
+
 
 @dataclass(frozen=True)
 class _Plan:

@@ -16,6 +16,7 @@ from dpicl.mechanisms import noisy_count, noisy_max
 from dpicl.randomness import stream
 from dpicl.tabular.central import adaptive
 from dpicl.tabular.central.adaptive import column_score, column_spread, expected_errors, few_columns, measure, scope_score
+from dpicl.tabular.central.cautious import cautious_rows, says_little
 from dpicl.tabular.central.exact_counts import ExactCounts
 from dpicl.tabular.central.graphical_model import NoisyMarginal, graphical_model
 from dpicl.tabular.central.model_marginals import ModelMarginals
@@ -138,3 +139,55 @@ def test_a_pair_is_counted_only_if_its_clique_fits(monkeypatch: pytest.MonkeyPat
         monkeypatch.setattr(adaptive, "_WIDEST", widest)
         found = measure(counts(rows), epsilon=20.0, stream=stream(0, "measure", "", ""))
         assert any({0, 1} <= {*one.columns} for one in found) == (widest > 8)
+
+
+def noisy_columns(rows: int, scale: float, seed: int) -> list[NoisyMarginal]:
+    """Counts of six columns that say nothing of a label that is 1 in 3 of 10 rows."""
+    rng = np.random.default_rng(seed)
+    cells = np.full((4, 2), rows / 4) * [0.7, 0.3]
+    return [NoisyMarginal((column, 6), np.rint(cells + rng.laplace(0, scale, (4, 2))), scale) for column in range(6)]
+
+
+@pytest.mark.parametrize("scale", [0.0, 60.0])
+def test_rows_of_noise_are_no_worse_than_the_most_frequent_label_and_keep_its_share(scale: float) -> None:
+    counts, sizes = noisy_columns(800, scale, 0), (4,) * 6 + (2,)
+    model = graphical_model(sizes, counts)
+    assert says_little(model, counts, np.random.default_rng(0)) == (scale > 0)
+    rows = cautious_rows(model, 20_000, np.random.default_rng(0))
+    cells = rows[:, 0] * 4 + rows[:, 1]
+    likeliest = [np.bincount(rows[cells == cell, -1], minlength=2).argmax() for cell in range(16)]
+    assert not any(likeliest) and rows[:, -1].mean() == pytest.approx(model.rows(20_000, np.random.default_rng(1))[:, -1].mean(), abs=0.05)
+
+
+def test_counts_that_say_something_of_the_label_are_believed_and_noise_is_not() -> None:
+    sizes = (4, 4, 4, 2)
+    leaning, flat = np.array([[90, 10], [70, 30], [40, 60], [10, 90]]) * 2, np.array([[70, 30]] * 4) * 2
+    believed = {}
+    for name, cells in (("leaning", leaning), ("flat", flat)):
+        rng = np.random.default_rng(1)
+        counts = [NoisyMarginal((column, 3), np.rint(cells + rng.laplace(0, 25, (4, 2))), 25.0) for column in range(3)]
+        believed[name] = not says_little(graphical_model(sizes, counts), counts, rng)
+    assert believed == {"leaning": True, "flat": False}
+
+
+def test_the_order_of_rows_by_their_odds_is_kept() -> None:
+    """A column that leans towards the label does so among cautious rows, less."""
+    cells = np.array([[60, 10], [50, 20], [40, 30], [30, 40]])
+    sizes, counted = (4, 2), [NoisyMarginal((0, 1), cells, 40.0)]
+    rows = cautious_rows(graphical_model(sizes, counted), 100_000, np.random.default_rng(0))
+    shares = [rows[rows[:, 0] == code, -1].mean() for code in range(4)]
+    assert shares == sorted(shares) and shares[0] < shares[3] - 0.05 and shares[3] < 0.52
+    assert np.abs(np.bincount(rows[:, 0]) / 100_000 - cells.sum(axis=1) / cells.sum()).max() < 0.01
+
+
+def test_a_model_says_of_its_rows_what_their_labels_are() -> None:
+    rng = np.random.default_rng(0)
+    sizes = (3, 4, 2, 2)
+    joint = rng.dirichlet(np.full(48, 0.3)).reshape(sizes) * 9000
+    counted = [NoisyMarginal((0, 1, 3), joint.sum(axis=2), 1.0), NoisyMarginal((1, 2, 3), joint.sum(axis=0), 1.0)]
+    model = graphical_model(sizes, counted)
+    rows = model.rows(300_000, rng)
+    chances = model.label_chances(rows)[:, 1]
+    for low in (0.0, 0.25, 0.5, 0.75):
+        some = (chances >= low) & (chances < low + 0.25)
+        assert rows[some, -1].mean() == pytest.approx(chances[some].mean(), abs=0.01)
