@@ -33,10 +33,8 @@ def compare(
 
     if first == second:
         raise DpiclError(f"run {first} is named twice; expected two runs")
-    if out is not None and out.suffix not in (".html", ".md"):
-        raise DpiclError(f"out={out.name}: expected a name that ends in .html or .md")
-    if out is not None and os.path.lexists(out):
-        raise DpiclError(f"out={out.name}: expected a new file")
+    if out is not None:
+        _check_page(out)
     settings = Settings.from_environment()
     compared = compare(*(side_of(run_folder(settings, name)) for name in (first, second)))
     if out is not None:
@@ -47,6 +45,16 @@ def compare(
         _print(compared)
     if out is not None:
         note(f"page: {out}", to=errors if as_json else console)
+
+
+def _check_page(out: Path) -> None:
+    """Refuse a file that cannot be the page, before the runs are read."""
+    if out.suffix not in (".html", ".md"):
+        raise DpiclError(f"out={out.name}: expected a name that ends in .html or .md")
+    if os.path.lexists(out):
+        raise DpiclError(f"out={out.name}: expected a new file")
+    if not out.parent.is_dir():
+        raise DpiclError(f"out={out}: expected a file in a folder that is there; {out.parent} is none")
 
 
 def _write(compared: Comparison, out: Path) -> None:

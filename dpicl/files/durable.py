@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -22,6 +23,17 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
+@contextmanager
+def _named(temporary: Path, path: Path) -> Iterator[None]:
+    """Inside, an OSError names the file that was to be written, and not one that nobody knows."""
+    try:
+        yield
+    except OSError as error:
+        if str(error.filename) == str(temporary):
+            error.filename, error.filename2 = str(path), None
+        raise
+
+
 def write_new(path: Path, content: bytes) -> bool:
     """As `write_whole`, for its owner only."""
     return write_whole(path, lambda file: file.write(content))
@@ -34,7 +46,7 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object], *, mode: int = 
         OSError: naming the file, the disk is full or the folder cannot be written; nothing is left behind.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
-    with passing(temporary):
+    with passing(temporary), _named(temporary, path):
         try:
             with os.fdopen(os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
                 write(file)
@@ -48,10 +60,6 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object], *, mode: int = 
             sync_folder(path.parent)
         except FileExistsError:
             return False
-        except OSError as error:
-            if error.filename == str(temporary):  # a name that nobody knows
-                error.filename, error.filename2 = str(path), None
-            raise
         finally:
             temporary.unlink(missing_ok=True)
     return True

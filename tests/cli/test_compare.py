@@ -70,6 +70,11 @@ def test_what_cannot_be_compared_is_one_sentence(runs: Place, capsys: Capture) -
     assert "no such run" in complaint(call_main(["compare", "hashed", "nowhere"], capsys))
     assert "named twice" in complaint(call_main(["compare", "hashed", "hashed"], capsys))
     assert "ends in .html or .md" in complaint(call_main(["compare", "hashed", "random", "--out", "a.pdf"], capsys))
+    nowhere, long = runs.root / "nodir" / "x.html", f"{'x' * 245}.html"
+    assert f"{nowhere.parent} is none" in complaint(call_main(["compare", "hashed", "random", "--out", str(nowhere)], capsys))
+    assert not nowhere.parent.exists()
+    cannot = complaint(call_main(["compare", "hashed", "random", "--out", str(runs.root / long)], capsys))
+    assert cannot == f"{long}: File name too long", "not the name of a temporary file"
 
 
 @pytest.mark.exhaustive
