@@ -8,6 +8,7 @@ import shutil
 import signal
 import sqlite3
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -371,19 +372,23 @@ def test_a_run_beside_goes_on(place: Place) -> None:
 # Killed.
 
 
-def die_at(line: int) -> None:
-    """Clean, and be killed before the given line of the module that is carried out."""
+def die_at(line: int, fault: Path) -> None:
+    """Clean, and be killed before the given line of the module that is carried out; whatever else ends it is written down."""
     settings = Settings.from_environment()
     kill_before(line, dpicl.engine.state.leftovers)
-    list(clean(settings, 90))
+    try:
+        list(clean(settings, 90))
+    except BaseException:
+        fault.write_text(traceback.format_exc())
+        raise
 
 
 @pytest.mark.parametrize("every", [61, pytest.param(1, marks=pytest.mark.exhaustive)])
-def test_cleaning_killed_at_every_line_ends_as_one_left_alone(place: Place, every: int) -> None:
-    before = _valuable(place)
+def test_cleaning_killed_at_every_line_ends_as_one_left_alone(place: Place, tmp_path: Path, every: int) -> None:
+    before, fault = _valuable(place), tmp_path / "fault"
     for line in range(0, 5000, every):
         run("old", days=91, private=True)
-        process = multiprocessing.get_context("fork").Process(target=die_at, args=(line,))
+        process = multiprocessing.get_context("fork").Process(target=die_at, args=(line, fault))
         process.start()
         process.join(60)
         left = [path for path in place.home.rglob("*") if path.name in ("plan.json", "private_table.parquet")]
@@ -398,7 +403,7 @@ def test_cleaning_killed_at_every_line_ends_as_one_left_alone(place: Place, ever
         if process.exitcode == 0:
             assert line > 100
             return
-        assert process.exitcode == -signal.SIGKILL
+        assert process.exitcode == -signal.SIGKILL, fault.read_text() if fault.exists() else "no error was raised"
     pytest.fail("cleaning never ends")
 
 
