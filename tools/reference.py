@@ -6,7 +6,6 @@ A page contains what the code says and nothing else: the docstring of every key,
 from __future__ import annotations
 
 import ast
-import inspect
 import json
 import re
 import typing
@@ -29,34 +28,13 @@ from dpicl.methods.heads import FIELDS, head_of
 from dpicl.yaml_file import read_yaml
 from flows import environment
 from tools import packages as packages_of
+from tools.words import Schema, code, kind_of, prose, table
 
 ROOT = Path(__file__).parent.parent
 PAGES = ROOT / "docs" / "reference"
-NOTHING = "–"
 _WRITTEN = "\n\nWritten by `make reference` from {source}; change it there.\n\n"
 _FIELDS = tuple(name for name in FIELDS if name != "Symbols")
 _GRID = ("title", "methods", "datasets", "epsilons", "shots", "seeds")
-Schema = Mapping[str, Any]
-
-
-def _cell(text: str) -> str:
-    """Text that keeps to one cell of a table; a dash for none."""
-    return " ".join(text.split()).replace("|", "\\|") or NOTHING
-
-
-def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    lines = [[_cell(text) for text in row] for row in ([*head], *rows)]
-    lines.insert(1, ["---"] * len(lines[0]))
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines) + "\n"
-
-
-def _code(value: object) -> str:
-    return f"`{value}`"
-
-
-def _prose(docstring: str | None) -> str:
-    """A docstring with its paragraphs, one line each."""
-    return "\n\n".join(" ".join(part.split()) for part in inspect.cleandoc(docstring or "").split("\n\n"))
 
 
 # The command line.
@@ -77,8 +55,8 @@ def _parameter(parameter: Any, hints: Mapping[str, Any]) -> list[str]:
     kind = next(kinds[one] for one in (*typing.get_args(wanted), wanted) if one in kinds)
     limits = [f"from {parameter.min}" if parameter.min is not None else "", f"to {parameter.max}" if parameter.max is not None else ""]
     written = parameter.opts[-1] if parameter.opts[-1].startswith("-") else parameter.metavar
-    default = "required" if parameter.required else "" if parameter.default is None or kind == "" else _code(parameter.default)
-    return [_code(written), " ".join([kind, *filter(None, limits)]), default, parameter.help or ""]
+    default = "required" if parameter.required else "" if parameter.default is None or kind == "" else code(parameter.default)
+    return [code(written), " ".join([kind, *filter(None, limits)]), default, parameter.help or ""]
 
 
 def cli_page() -> str:
@@ -90,55 +68,23 @@ def cli_page() -> str:
         "`--epsilon` for `--epsilons` and the like mean the same.\n\n"
     )
     for name, command in _commands(typer.main.get_command(app), "dpicl"):
-        page += f"## {name}\n\n{_prose(command.help)}\n\n"
+        page += f"## {name}\n\n{prose(command.help)}\n\n"
         if hasattr(command, "commands"):
             continue
         hints = typing.get_type_hints(command.callback)
         rows = [_parameter(parameter, hints) for parameter in command.params if parameter.name in hints and not parameter.hidden]
-        page += _table(("argument or option", "type", "default", "meaning"), rows) if rows else "It takes no options.\n\n"
+        page += table(("argument or option", "type", "default", "meaning"), rows) if rows else "It takes no options.\n\n"
     return page + "`python -m dpicl.client --help` and `python -m tools.training --help` list the options of these two programs.\n"
 
 
 # Declarations: contracts and pipelines.
 
 
-def _bounded(kind: str, schema: Schema) -> str:
-    """A number or text with its limits."""
-    signs = {"exclusiveMinimum": ">", "minimum": "≥", "exclusiveMaximum": "<", "maximum": "≤"}
-    limits = [f"{sign} {schema[key]}" for key, sign in signs.items() if key in schema]
-    length = f" of at most {schema['maxLength']} characters" if "maxLength" in schema else ""
-    form = f" of the form {_code(schema['pattern'])}" if "pattern" in schema else ""
-    return " ".join([kind, " and ".join(limits)]).strip() + length + form
-
-
-def _kind(schema: Schema) -> str:
-    """What a JSON schema takes, in words."""
-    if "$ref" in schema:
-        name = schema["$ref"].rsplit("/", 1)[-1]
-        return f"[{name}](#{name.lower()})"
-    for key in ("anyOf", "oneOf"):
-        if key in schema:
-            return " or ".join(dict.fromkeys(_kind(one) for one in schema[key]))
-    if "const" in schema or "enum" in schema:
-        return ", ".join(_code(json.dumps(value).strip('"')) for value in schema.get("enum", [schema.get("const")]))
-    if schema.get("format") == "fraction":
-        return "fraction"
-    if schema.get("type") == "array":
-        items = "[" + ", ".join(map(_kind, schema["prefixItems"])) + "]" if "prefixItems" in schema else f"list of {_kind(schema['items'])}"
-        return items + (f", {schema['minItems']} at least" if "minItems" in schema and "prefixItems" not in schema else "")
-    if schema.get("type") == "object":
-        values = [*schema.get("patternProperties", {}).values(), schema.get("additionalProperties")]
-        inner = next((value for value in values if isinstance(value, Mapping)), {})
-        return f"mapping to {_kind(inner)}" if inner else "mapping"
-    kinds = {"string": "text", "integer": "whole number", "number": "number", "boolean": "true or false", "null": "null"}
-    return _bounded(kinds[schema["type"]], schema) if "type" in schema else "any value"
-
-
 def _default(key: str, schema: Schema, part: Schema) -> str:
     if key in part.get("required", ()):
         return "required"
     value = schema.get("default")
-    return "" if value is None or isinstance(value, dict) else _code(json.dumps(value).strip('"'))
+    return "" if value is None or isinstance(value, dict) else code(json.dumps(value).strip('"'))
 
 
 def _part(name: str, part: Schema, level: int) -> str:
@@ -147,14 +93,14 @@ def _part(name: str, part: Schema, level: int) -> str:
     descriptions, earlier = meanings(kind), getattr(kind, "earlier", {})
     rows = [
         [
-            _code(key),
-            _kind(schema),
+            code(key),
+            kind_of(schema),
             _default(key, schema, part),
             (descriptions.get(key) or schema.get("description", "")) + (f" Earlier name: `{earlier[key]}`." if key in earlier else ""),
         ]
         for key, schema in part.get("properties", {}).items()
     ]
-    return f"{'#' * level} {name}\n\n{_prose(part.get('description'))}\n\n" + _table(("key", "type", "default", "meaning"), rows)
+    return f"{'#' * level} {name}\n\n{prose(part.get('description'))}\n\n" + table(("key", "type", "default", "meaning"), rows)
 
 
 def _parts(kinds: Iterable[type[BaseModel]]) -> str:
@@ -186,10 +132,10 @@ def pipelines_page() -> str:
     page += "The shipped pipelines, the shipped models, then all keys.\n\n## Shipped pipelines\n\n"
     for name, entry in shipped["pipelines"].items():
         rows = [[key, ", ".join(map(str, entry[key]))] for key in _GRID[1:] if key in entry]
-        rows += [[key, _code(json.dumps(value))] for key, value in entry.items() if key not in _GRID]
-        page += f"### {name}\n\n{entry['title']}.\n\n" + _table(("key", "value"), rows)
+        rows += [[key, code(json.dumps(value))] for key, value in entry.items() if key not in _GRID]
+        page += f"### {name}\n\n{entry['title']}.\n\n" + table(("key", "value"), rows)
     page += "## Shipped models\n\n"
-    page += _table(("name", "entry"), ([_code(name), _code(json.dumps(entry))] for name, entry in shipped["models"].items()))
+    page += table(("name", "entry"), ([code(name), code(json.dumps(entry))] for name, entry in shipped["models"].items()))
     return page + _parts((Pipelines, Pipeline, ModelSpec))
 
 
@@ -219,8 +165,8 @@ def json_page() -> str:
 
 def _printed(kind: type, schema: Schema, more: str = "") -> str:
     """The docstring of a type that is printed, and a table of its keys."""
-    rows = ([_code(key), _kind(one), meanings(kind)[key]] for key, one in schema["properties"].items())
-    return f"{_prose(kind.__doc__)}{more}\n\n" + _table(("key", "type", "meaning"), rows)
+    rows = ([code(key), kind_of(one), meanings(kind)[key]] for key, one in schema["properties"].items())
+    return f"{prose(kind.__doc__)}{more}\n\n" + table(("key", "type", "meaning"), rows)
 
 
 # Mechanisms and methods.
@@ -260,7 +206,7 @@ def _reads(path: Path) -> Iterator[tuple[str, str, str]]:
             name = constants.get(ast.unparse(arguments[0]), arguments[0])
             if isinstance(name, ast.Constant):
                 said = (ast.get_docstring(function) or "").partition("\n\n")[0]
-                yield str(name.value), _code(ast.unparse(arguments[1])) if "setdefault" in owner else "", f"`{function.name}`: {said}"
+                yield str(name.value), code(ast.unparse(arguments[1])) if "setdefault" in owner else "", f"`{function.name}`: {said}"
 
 
 def environment_page() -> str:
@@ -268,16 +214,16 @@ def environment_page() -> str:
     page = "# Environment variables" + _WRITTEN.format(source="dpicl/engine/settings.py, flows/environment.py and whatever else reads one")
     page += "## Where things are\n\n"
     ours = re.findall(r"^(DPICL_\w+)\s+(\S.*?)\s+default (.*)$", settings.__doc__ or "", re.MULTILINE)
-    page += _table(("variable", "meaning", "if not set"), ([_code(name), meaning, default] for name, meaning, default in ours))
+    page += table(("variable", "meaning", "if not set"), ([code(name), meaning, default] for name, meaning, default in ours))
     page += "## Set for Prefect, Dask and others, if not set already\n\n"
-    page += _table(("variable", "set to"), ([_code(name), _code(value)] for name, value in environment.DEFAULTS.items()))
+    page += table(("variable", "set to"), ([code(name), code(value)] for name, value in environment.DEFAULTS.items()))
     page += "## Read or set elsewhere\n\n"
     known, rows = {name for name, *_ in ours} | set(environment.DEFAULTS), list[list[str]]()
     for path in sorted(path for package in ("dpicl", "tasks", "flows", "infra") for path in (ROOT / package).rglob("*.py")):
         for name, default, function in dict.fromkeys(_reads(path)):
             if name not in known:
-                rows.append([_code(name), default, f"`{path.relative_to(ROOT)}`, {function}"])
-    page += _table(("variable", "set to if missing", "by"), sorted(rows))
+                rows.append([code(name), default, f"`{path.relative_to(ROOT)}`, {function}"])
+    page += table(("variable", "set to if missing", "by"), sorted(rows))
     page += (
         "You choose the names of two more: `url_env` of a contract's [query](contract.md#query) is a variable with a database URL, `key_env` "
         "of a [model](pipelines.md#modelspec) one with a server's API key.\n"
@@ -300,7 +246,7 @@ def dependencies_page() -> str:
     for name, extra, why in packages_of.direct():
         released, size = packages_of.download(packages[name])
         rows.append([name, extra, packages[name]["version"], released, size, packages_of.licence(name), why])
-    return page + _table(("package", "extra", "version", "released", "MB", "licence", "for"), rows)
+    return page + table(("package", "extra", "version", "released", "MB", "licence", "for"), rows)
 
 
 GENERATED: dict[str, Callable[[], str]] = {

@@ -72,3 +72,17 @@ def test_a_schedule_is_charged_where_a_period_begins(place: Place, every: str, d
     (after,) = forecast("daily", pipeline, settings, now)
     assert (before.due, after.due) == (due + 1, due)
     assert after.left == pytest.approx(before.left - before.cost)
+
+
+def test_a_schedule_of_minutes_reads_no_contract_oftener_than_one_of_days(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    declared = Settings.declared
+    monkeypatch.setattr(Settings, "declared", lambda settings, name: (read.append(name), declared(settings, name))[1])
+    often = []
+    for cron in ("0 6 * * *", "* * * * *"):
+        declare(place, till={**DAILY, "schedule": {**DAILY["schedule"], "cron": cron}})
+        settings = Settings.from_environment()
+        read.clear()
+        assert forecast("till", load_pipelines(settings.pipelines).pipelines["till"], settings, datetime(2026, 1, 31, 12, tzinfo=UTC))
+        often.append(len(read))
+    assert often[0] == often[1]

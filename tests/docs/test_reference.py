@@ -9,7 +9,8 @@ import pytest
 
 from dpicl.mechanisms import noisy_mean
 from dpicl.methods.heads import head_of
-from tools.reference import GENERATED, NOTHING, PAGES
+from tools.reference import GENERATED, PAGES
+from tools.words import NOTHING
 
 ROOT = Path(__file__).parents[2]
 

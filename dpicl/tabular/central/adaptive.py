@@ -34,7 +34,7 @@ import numpy as np
 
 from dpicl.mechanisms import noisy_count, noisy_max
 from dpicl.randomness import Stream
-from dpicl.tabular.central.exact_counts import ExactCounts
+from dpicl.tabular.central.exact_counts import ExactCounts, cells, scale_of, variation_of_noise
 from dpicl.tabular.central.graphical_model import GraphicalModel, NoisyMarginal, graphical_model
 from dpicl.tabular.central.junction_tree import Scope, largest_clique
 from dpicl.tabular.central.model_marginals import ModelMarginals
@@ -53,25 +53,25 @@ _STEPS = 60
 def measure(exact: ExactCounts, *, epsilon: float | Fraction, stream: Stream) -> list[NoisyMarginal]:
     """Equations (1) to (6): noisy counts that cost this epsilon together."""
     purse = _Purse(noisy_count.exact_epsilon(epsilon))
-    counts = [_counted(exact, (), purse.take(purse.left, LABEL), stream)]
+    counts = [exact.noisy((), epsilon=purse.take(purse.left, LABEL), stream=stream)]
     of_label = [max(1, int(count)) for count in counts[0].counts]
     columns = _chosen_columns(exact, of_label, purse, stream)
     counts += _alone(exact, columns, sum(of_label), purse, stream)
     candidates = [scope for scope in exact.scopes if len(scope) > 1 and {*scope} <= {*columns}]
     rounds = _rounds(exact.sizes, candidates, len(columns), sum(of_label), purse.left)
-    each = purse.part(purse.left, STAR if rounds else Fraction(1))
+    each = _share(purse.left, STAR if rounds else Fraction(1))
     counts += _star(exact, columns, purse.take(each), stream)
-    one_round = purse.part(purse.left, Fraction(1, max(1, rounds)))
+    one_round = _share(purse.left, Fraction(1, max(1, rounds)))
     model = None
     for _ in range(rounds):
         model = graphical_model(exact.sizes, counts, earlier=model, steps=_STEPS)
-        later, choice = purse.part(one_round, 1 - CHOICE), purse.take(one_round, CHOICE)
-        able = _able(exact.sizes, candidates, counts, sum(of_label), _scale(later))
+        later, choice = _share(one_round, 1 - CHOICE), purse.take(one_round, CHOICE)
+        able = _able(exact.sizes, candidates, counts, sum(of_label), scale_of(later))
         best = _best(exact, able, model, sum(of_label), later=later, epsilon=choice, stream=stream)
         if best is None:
             counts += _star(exact, columns, purse.take(purse.left), stream)
             break
-        counts.append(_counted(exact, best, purse.take(one_round, 1 - CHOICE), stream))
+        counts.append(exact.noisy(best, epsilon=purse.take(one_round, 1 - CHOICE), stream=stream))
         candidates.remove(best)
     return counts
 
@@ -86,9 +86,7 @@ def expected_errors(sizes: Sequence[int], epsilon: float, rows: int) -> list[flo
     few = few_columns(sizes, rows, left)
     counted = few or features
     each = None if left is None else left * (1 - COLUMNS if few else 1) / counted
-    deviation = math.sqrt(2 * sizes[-1]) * _scale(each)  # of a bin's count, added over the label
-    errors = [min(1.0, size * deviation * math.sqrt(2 / math.pi) / 2 / rows) for size in sizes[:-1]]
-    return [error * counted / features + 1 - counted / features for error in errors]
+    return [error * counted / features + 1 - counted / features for error in variation_of_noise(sizes, scale_of(each), rows)]
 
 
 class _Purse:
@@ -97,15 +95,15 @@ class _Purse:
     def __init__(self, epsilon: Fraction | None) -> None:
         self.left = epsilon
 
-    def part(self, of: Fraction | None, share: Fraction) -> Fraction | None:
-        return None if of is None else of * share
-
     def take(self, of: Fraction | None, share: Fraction = Fraction(1)) -> Fraction | None:
-        """A part, which is no longer left."""
-        if of is None or self.left is None:
-            return None
-        self.left -= of * share
-        return of * share
+        """A share, which is no longer left."""
+        taken = _share(of, share)
+        self.left = None if taken is None or self.left is None else self.left - taken
+        return taken
+
+
+def _share(of: Fraction | None, share: Fraction) -> Fraction | None:
+    return None if of is None else of * share
 
 
 def few_columns(sizes: Sequence[int], rows: float, epsilon: Fraction | None) -> int | None:
@@ -129,7 +127,7 @@ def _chosen_columns(exact: ExactCounts, of_label: Sequence[int], purse: _Purse, 
     if few is None:
         return [*range(features)]
     left = {column: column_score(exact.over((column,)), of_label) for column in range(features)}
-    each = purse.part(purse.take(purse.left, COLUMNS), Fraction(1, few))
+    each = _share(purse.take(purse.left, COLUMNS), Fraction(1, few))
     chosen, spread = list[int](), column_spread(of_label)
     for _ in range(few):
         columns = list(left)
@@ -157,13 +155,13 @@ def _alone(exact: ExactCounts, columns: Sequence[int], rows: int, purse: _Purse,
     for column in others:
         if each is not None and 1 / float(each) <= _ALONE * rows / exact.sizes[column]:
             noisy = noisy_count.noisy_counts(exact.over((column,)).sum(axis=1).tolist(), epsilon=purse.take(each), stream=stream)
-            counts.append(NoisyMarginal((column,), np.array(noisy), _scale(each)))
+            counts.append(NoisyMarginal((column,), np.array(noisy), scale_of(each)))
     return counts
 
 
 def _rounds(sizes: Sequence[int], candidates: Sequence[Scope], columns: int, rows: int, left: Fraction | None) -> int:
     """How often equation (5) is done at most: never where pairs would be mostly noise."""
-    pairs = sorted(_cells(sizes, scope) for scope in candidates if len(scope) == 2)
+    pairs = sorted(cells(sizes, scope) for scope in candidates if len(scope) == 2)
     if not pairs:
         return 0
     scale = 0.0 if left is None else float((columns - 1) / (left * (1 - STAR) * (1 - CHOICE)))
@@ -173,7 +171,7 @@ def _rounds(sizes: Sequence[int], candidates: Sequence[Scope], columns: int, row
 def _able(sizes: Sequence[int], candidates: Sequence[Scope], counts: Sequence[NoisyMarginal], rows: int, scale: float) -> list[Scope]:
     """Candidates that are not mostly noise, and whose model fits."""
     scopes = [one.columns for one in counts]
-    clear = (scope for scope in candidates if _cells(sizes, scope) * scale < 2 * rows)
+    clear = (scope for scope in candidates if cells(sizes, scope) * scale < 2 * rows)
     return [scope for scope in clear if largest_clique(sizes, [*scopes, (*scope, len(sizes) - 1)]) <= _WIDEST]
 
 
@@ -188,10 +186,10 @@ def _best(
     stream: Stream,
 ) -> Scope | None:
     """Equation (5): the columns to be counted together at the epsilon `later`, chosen at `epsilon`."""
-    marginals, margin = ModelMarginals(model), _SPREAD * math.log(len(able) + 1) * _scale(epsilon)
+    marginals, margin = ModelMarginals(model), _SPREAD * math.log(len(able) + 1) * scale_of(epsilon)
     scores = [0]
     for scope in able:
-        noise = _cells(exact.sizes, scope) * _scale(later)
+        noise = cells(exact.sizes, scope) * scale_of(later)
         scores.append(scope_score(exact.over(scope), marginals.over(scope) * rows) - round(noise + margin))
     best = noisy_max.exponential_max(scores, epsilon=epsilon, spread=_SPREAD, stream=stream)
     return able[best - 1] if best else None
@@ -204,20 +202,5 @@ def scope_score(counts: np.ndarray, modelled: np.ndarray) -> int:
 
 def _star(exact: ExactCounts, columns: Sequence[int], epsilon: Fraction | None, stream: Stream) -> list[NoisyMarginal]:
     """Equation (3), at this epsilon together."""
-    each = None if epsilon is None else epsilon / len(columns)
-    return [_counted(exact, (column,), each, stream) for column in columns]
-
-
-def _counted(exact: ExactCounts, scope: Scope, epsilon: Fraction | None, stream: Stream) -> NoisyMarginal:
-    """Equations (1), (3) and (6)."""
-    table = exact.over(scope)
-    noisy = noisy_count.noisy_counts(table.ravel().tolist(), epsilon=epsilon, stream=stream)
-    return NoisyMarginal((*scope, exact.label), np.array(noisy).reshape(table.shape), _scale(epsilon))
-
-
-def _cells(sizes: Sequence[int], scope: Scope) -> int:
-    return math.prod(sizes[column] for column in scope) * sizes[-1]
-
-
-def _scale(epsilon: Fraction | None) -> float:
-    return 0.0 if epsilon is None else float(1 / epsilon)
+    each = _share(epsilon, Fraction(1, len(columns)))
+    return [exact.noisy((column,), epsilon=each, stream=stream) for column in columns]

@@ -3,25 +3,29 @@
 Trust       Central: they stay with the curator.
 Unit        One row.
 Neighbours  ADD_OR_REMOVE_ONE: one row adds 1 to one cell of every table.
-Guarantee   none by itself: mechanisms read these.
+Guarantee   none by itself; `noisy` is that of `noisy_count`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import combinations
-from math import comb, prod
+from math import comb, pi, prod, sqrt
 
 import numpy as np
 
 from dpicl.errors import ParameterError
+from dpicl.mechanisms import noisy_count
+from dpicl.randomness import Stream
+from dpicl.tabular.central.graphical_model import NoisyMarginal
 from dpicl.tabular.central.junction_tree import Scope
 from dpicl.types import PrivateCodes
 
 _MOST_COUNTS = 1 << 24
-_MOST_OF_TRIPLE, _MOST_TRIPLES = 1 << 12, 5_000
-"""Cells of a triple with the label; more triples than so many take minutes."""
+_MOST_OF_TRIPLE, _MOST_TRIPLES = 1 << 12, 1_200
+"""Cells of a triple with the label; and triples, those of 20 columns: more take minutes to choose among."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,12 @@ class ExactCounts:
         """Counts over columns with the label or without."""
         return self.over(columns[:-1]) if self.label in columns else self.over(columns).sum(axis=-1)
 
+    def noisy(self, scope: Scope, *, epsilon: Fraction | None, stream: Stream) -> NoisyMarginal:
+        """Counts over these columns and the label with discrete Laplace noise; exact ones at epsilon = infinity (None)."""
+        table = self.over(scope)
+        counts = noisy_count.noisy_counts(table.ravel().tolist(), epsilon=epsilon, stream=stream)
+        return NoisyMarginal((*scope, self.label), np.array(counts).reshape(table.shape), scale_of(epsilon))
+
     def __add__(self, other: ExactCounts) -> ExactCounts:
         return ExactCounts(self.sizes, {columns: counts + other.tables[columns] for columns, counts in self.tables.items()})
 
@@ -82,19 +92,33 @@ class ExactCounts:
         return ExactCounts((*sizes, tables[0, len(sizes)].shape[1]), tables)
 
 
+def scale_of(epsilon: Fraction | None) -> float:
+    """Of the noise; 0 at epsilon = infinity (None)."""
+    return 0.0 if epsilon is None else float(1 / epsilon)
+
+
+def cells(sizes: Sequence[int], scope: Scope) -> int:
+    """Of counts over these columns and the label."""
+    return prod(sizes[column] for column in scope) * sizes[-1]
+
+
+def variation_of_noise(sizes: Sequence[int], scale: float, rows: int) -> list[float]:
+    """Of every column but the label, the expected total variation between so many rows and counts of it with the label, whose noise has this
+    scale; at most 1.
+    """
+    deviation = sqrt(2 * sizes[-1]) * scale  # of a bin's count, added over the label
+    return [min(1.0, size * deviation * sqrt(2 / pi) / 2 / rows) for size in sizes[:-1]]  # as of normal noise
+
+
 def _scopes(sizes: Sequence[int], triples: bool) -> Iterator[Scope]:
     """Columns but the label that are counted together."""
     features = len(sizes) - 1
     yield from ((column,) for column in range(features))
     yield from combinations(range(features), 2)
     if triples and comb(features, 3) <= _MOST_TRIPLES:
-        small = [scope for scope in combinations(range(features), 3) if _cells(scope, sizes) <= _MOST_OF_TRIPLE]
-        if sum(_cells(scope, sizes) for scope in small) <= _MOST_COUNTS:
+        small = [scope for scope in combinations(range(features), 3) if cells(sizes, scope) <= _MOST_OF_TRIPLE]
+        if sum(cells(sizes, scope) for scope in small) <= _MOST_COUNTS:
             yield from small
-
-
-def _cells(scope: Scope, sizes: Sequence[int]) -> int:
-    return prod(sizes[column] for column in scope) * sizes[-1]
 
 
 def check_counts(sizes: Sequence[int], where: str) -> None:

@@ -21,6 +21,8 @@ from itertools import combinations
 
 import numpy as np
 
+from dpicl.tabular.local.tree import drawn
+
 Scope = tuple[int, ...]
 """Columns in rising order; the label is the last of all."""
 
@@ -212,12 +214,15 @@ def _eliminated(sizes: Sequence[int], scopes: Iterable[Scope]) -> list[Scope]:
         pairs = sum(other not in beside[one] for one, other in combinations(sorted(beside[column]), 2))
         return pairs, sizes[column] * math.prod(sizes[other] for other in beside[column]), column
 
+    costs = {column: cost(column) for column in beside}
     while beside:
-        first = min(beside, key=cost)
+        first = min(costs, key=costs.__getitem__)
         others = beside.pop(first)
+        del costs[first]
         for other in others:
             beside[other] |= others
             beside[other] -= {first, other}
+        costs |= {column: cost(column) for column in others.union(*(beside[other] for other in others))}
         if not any({first, *others} <= clique for clique in cliques):
             cliques.append({first, *others})
     return [tuple(sorted(clique)) for clique in cliques]
@@ -233,12 +238,3 @@ def _joined(cliques: Sequence[Scope]) -> tuple[Clique, ...]:
         joined.append(Clique(tuple(sorted(clique)), parent, tuple(sorted(clique & {*joined[parent].columns}))))
         best = [max(one, (len(other & clique), len(joined) - 1), key=lambda pair: pair[0]) for one, other in zip(best, left, strict=True)]
     return tuple(joined)
-
-
-def drawn(cumulative: np.ndarray, given: np.ndarray, chance: np.random.Generator) -> np.ndarray:
-    """One category for each of `given`, rows of these cumulative shares of shape (rows, categories), which need not end at 1."""
-    rows, categories = cumulative.shape
-    whole = np.maximum(cumulative[:, -1:], np.finfo(float).tiny)  # of what has no share nothing is drawn
-    steps = (cumulative / whole + np.arange(rows)[:, np.newaxis]).ravel()  # rising over all rows
-    cells = np.searchsorted(steps, chance.random(len(given)) + given, side="right") - given * categories
-    return np.asarray(np.clip(cells, 0, categories - 1))

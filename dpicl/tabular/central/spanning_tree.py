@@ -33,14 +33,12 @@ from dpicl.accounting.events import pure
 from dpicl.accounting.guarantee import Guarantee, Neighbours
 from dpicl.mechanisms import noisy_count, noisy_max
 from dpicl.randomness import Stream
-from dpicl.tabular.central.exact_counts import ExactCounts
+from dpicl.tabular.central.exact_counts import ExactCounts, scale_of, variation_of_noise
 from dpicl.tabular.central.graphical_model import NoisyMarginal
 
 FIRST, CHOICE, SECOND = Fraction(1, 3), Fraction(1, 6), Fraction(1, 2)
 """Parts of epsilon for equations (1), (3) and (4)."""
 _SPREAD = 2
-_MEAN_OF_NORMAL = math.sqrt(2 / math.pi)
-"""Of the absolute value, where the deviation is 1."""
 Pair = tuple[int, int]
 
 
@@ -79,12 +77,10 @@ def expected_errors(sizes: Sequence[int], epsilon: float, rows: int) -> list[flo
 
     Where no pair is worth counting, so that equation (1) is done twice: with fewer rows than that none is.
     """
-    features, label = len(sizes) - 1, sizes[-1]
+    features = len(sizes) - 1
     shares = Shares.of(epsilon, features)
-    once, again = _scale(shares.first), _scale(shares.rest(features - 1, features)) or math.inf
-    scale = 0.0 if not once else 1 / math.hypot(1 / once, 1 / again)
-    deviation = math.sqrt(2 * label) * scale  # of a bin's count, added over the label
-    return [min(1.0, size * deviation * _MEAN_OF_NORMAL / 2 / rows) for size in sizes[:-1]]
+    once, again = scale_of(shares.first), scale_of(shares.rest(features - 1, features)) or math.inf
+    return variation_of_noise(sizes, 0.0 if not once else 1 / math.hypot(1 / once, 1 / again), rows)
 
 
 def measure(exact: ExactCounts, *, epsilon: float | Fraction | Shares, stream: Stream) -> list[NoisyMarginal]:
@@ -101,7 +97,7 @@ def measure(exact: ExactCounts, *, epsilon: float | Fraction | Shares, stream: S
         if best == 0:
             return marginals + _star(exact, shares.rest(left, features), stream)
         one, other = joining[best - 1]
-        marginals.append(_noisy_marginal(exact, (one, other), shares.second, stream))
+        marginals.append(exact.noisy((one, other), epsilon=shares.second, stream=stream))
         trees = [trees[one] if tree == trees[other] else tree for tree in trees]
         left -= 1
     return marginals
@@ -109,15 +105,7 @@ def measure(exact: ExactCounts, *, epsilon: float | Fraction | Shares, stream: S
 
 def _star(exact: ExactCounts, epsilon: Fraction | None, stream: Stream) -> list[NoisyMarginal]:
     """Equation (1) for all columns."""
-    return [_noisy_marginal(exact, (column,), epsilon, stream) for column in range(len(exact.sizes) - 1)]
-
-
-def _noisy_marginal(exact: ExactCounts, features: tuple[int, ...], epsilon: Fraction | None, stream: Stream) -> NoisyMarginal:
-    """Equations (1) and (4): counts over some columns and the label."""
-    columns = (*features, len(exact.sizes) - 1)
-    table = exact.tables[columns]
-    noisy = noisy_count.noisy_counts(table.ravel().tolist(), epsilon=epsilon, stream=stream)
-    return NoisyMarginal(columns, np.array(noisy).reshape(table.shape), _scale(epsilon))
+    return [exact.noisy((column,), epsilon=epsilon, stream=stream) for column in range(exact.label)]
 
 
 def pair_scores(exact: ExactCounts, star: Sequence[NoisyMarginal], epsilon: Fraction | None) -> Mapping[Pair, int]:
@@ -128,9 +116,5 @@ def pair_scores(exact: ExactCounts, star: Sequence[NoisyMarginal], epsilon: Frac
     for i, j in combinations(range(len(star)), 2):
         independent = np.rint(given[i][:, np.newaxis] * given[j] * of_label).astype(np.int64)
         distance = np.abs(exact.tables[i, j, len(star)] - independent).sum()
-        scores[i, j] = int(distance) - round(independent.size * _scale(epsilon))
+        scores[i, j] = int(distance) - round(independent.size * scale_of(epsilon))
     return scores
-
-
-def _scale(epsilon: Fraction | None) -> float:
-    return 0.0 if epsilon is None else float(1 / epsilon)

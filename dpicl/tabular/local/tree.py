@@ -38,28 +38,16 @@ class Tree:
     parents: Mapping[int, int]
     shares: Mapping[int, np.ndarray]
 
-    @property
-    def counted(self) -> dict[tuple[int, ...], np.ndarray]:
-        """Shares over every column and the label, and over every column, its parent and the label; columns in rising order."""
-        tables: dict[tuple[int, ...], np.ndarray] = {}
-        for column, parent in self.parents.items():
-            tables[column, self.label] = self.shares[column].sum(axis=0)
-            if parent != column:
-                tables[min(column, parent), max(column, parent), self.label] = (
-                    self.shares[column] if parent < column else self.shares[column].swapaxes(0, 1)
-                )
-        return tables
-
     def rows(self, count: int, chance: np.random.Generator) -> np.ndarray:
         """Rows drawn from equation (3), column after column: shape (count, columns), int64."""
         rows = np.zeros((count, self.label + 1), dtype=np.int64)
         of_label = self.shares[next(iter(self.parents))].sum(axis=(0, 1))
-        rows[:, self.label] = _drawn(np.cumsum(of_label)[np.newaxis], np.zeros(count, dtype=np.int64), chance)
+        rows[:, self.label] = drawn(np.cumsum(of_label)[np.newaxis], np.zeros(count, dtype=np.int64), chance)
         for column, parent in self.parents.items():
             cumulative = np.cumsum(self.shares[column], axis=1).swapaxes(1, 2)
             above = 0 if parent == column else rows[:, parent]
             cells = above * cumulative.shape[1] + rows[:, self.label]
-            rows[:, column] = _drawn(cumulative.reshape(-1, cumulative.shape[2]), cells, chance)
+            rows[:, column] = drawn(cumulative.reshape(-1, cumulative.shape[2]), cells, chance)
         return rows
 
 
@@ -109,8 +97,10 @@ def forest(columns: int, pairs: Iterable[tuple[int, int]]) -> dict[int, int]:
     return parents
 
 
-def _drawn(cumulative: np.ndarray, cells: np.ndarray, chance: np.random.Generator) -> np.ndarray:
-    """One category for each cell, by cumulative shares of shape (cells, categories), which need not end at 1: shape of `cells`."""
-    cumulative = cumulative[cells]
-    codes = (chance.random(len(cells))[:, np.newaxis] * cumulative[:, -1:] >= cumulative).sum(axis=1)
-    return np.asarray(np.minimum(codes, cumulative.shape[1] - 1))
+def drawn(cumulative: np.ndarray, given: np.ndarray, chance: np.random.Generator) -> np.ndarray:
+    """One category for each of `given`, rows of these cumulative shares of shape (rows, categories), which need not end at 1."""
+    rows, categories = cumulative.shape
+    whole = np.maximum(cumulative[:, -1:], np.finfo(float).tiny)  # of what has no share nothing is drawn
+    steps = (cumulative / whole + np.arange(rows)[:, np.newaxis]).ravel()  # rising over all rows
+    cells = np.searchsorted(steps, chance.random(len(given)) + given, side="right") - given * categories
+    return np.asarray(np.clip(cells, 0, categories - 1))

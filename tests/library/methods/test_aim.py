@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpicl.mechanisms import noisy_count, noisy_max
 from dpicl.randomness import stream
 from dpicl.tabular.central import adaptive
 from dpicl.tabular.central.adaptive import column_score, column_spread, expected_errors, few_columns, measure, scope_score
@@ -21,6 +19,7 @@ from dpicl.tabular.central.exact_counts import ExactCounts
 from dpicl.tabular.central.graphical_model import NoisyMarginal, graphical_model
 from dpicl.tabular.central.model_marginals import ModelMarginals
 from dpicl.types import PrivateCodes
+from tests.library.methods.spending import spending
 
 SIZES = (2, 3, 2, 4, 2)
 
@@ -61,24 +60,13 @@ def test_the_spread_is_reached() -> None:
 
 @given(st.integers(0, 300), st.integers(0, 999), st.sampled_from([0.05, 1.0, 7.5, 300.0]))
 @settings(max_examples=30, deadline=None)
-def test_whatever_is_chosen_the_steps_spend_exactly_epsilon_and_never_below_the_spread(count: int, seed: int, epsilon: float) -> None:
-    spent: list[Fraction] = []
-
-    def counted(exact: Any, *, epsilon: Fraction, stream: Any) -> Any:
-        spent.append(epsilon)
-        return plain_counts(exact, epsilon=epsilon, stream=stream)
-
-    def chosen(votes: Any, *, epsilon: Fraction, spread: int, stream: Any) -> Any:
-        spent.append(epsilon)
-        assert spread == 2 or spread % 4 == 0
-        return plain_max(votes, epsilon=epsilon, spread=spread, stream=stream)
-
-    plain_counts, plain_max = noisy_count.noisy_counts, noisy_max.exponential_max
+def test_whatever_is_chosen_the_steps_spend_exactly_epsilon_and_choose_by_a_spread_that_holds(
+    count: int, seed: int, epsilon: float
+) -> None:
     sizes = (*SIZES[:-1], *SIZES[:-1], 2)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(noisy_count, "noisy_counts", counted)
-        patch.setattr(noisy_max, "exponential_max", chosen)
+    with spending() as (spent, spreads):
         measure(counts(drawn(count, seed, sizes), sizes), epsilon=epsilon, stream=stream(seed, "measure", "", ""))
+    assert all(spread == 2 or spread % 4 == 0 for spread in spreads)
     assert sum(spent) == Fraction(epsilon)
 
 

@@ -16,7 +16,7 @@ from dpicl.accounting.events import gaussian
 from dpicl.accounting.guarantee import Guarantee, Neighbours
 from dpicl.errors import ParameterError
 from dpicl.lm import HashScorer
-from dpicl.mechanisms import noisy_count, noisy_max
+from dpicl.mechanisms import noisy_count
 from dpicl.methods import METHODS, Options, tabular, unit_of
 from dpicl.methods.common import draws_for
 from dpicl.methods.options import MstOptions
@@ -29,6 +29,7 @@ from dpicl.tabular.reading.split import split_table
 from dpicl.types import PrivateCodes, PrivateTable
 from tests.direct import run as run_method
 from tests.library.examples import private_contract, random_table, small_contract
+from tests.library.methods.spending import spending
 
 SIZES = (2, 3, 2, 4, 2)
 EPSILONS = st.sampled_from([0.05, 1.0, 7.5])
@@ -74,22 +75,9 @@ def test_one_row_moves_every_score_by_at_most_one_and_every_count_in_one_cell(co
 @given(st.integers(0, 60), st.integers(0, 999), EPSILONS)
 @settings(max_examples=40, deadline=None)
 def test_whatever_is_chosen_the_steps_spend_exactly_epsilon(count: int, seed: int, epsilon: float) -> None:
-    spent: list[Fraction] = []
-
-    def counted(exact: Any, *, epsilon: Fraction, stream: Any) -> Any:
-        spent.append(epsilon)
-        return plain_counts(exact, epsilon=epsilon, stream=stream)
-
-    def chosen(votes: Any, *, epsilon: Fraction, spread: int, stream: Any) -> Any:
-        spent.append(epsilon)
-        assert spread == 2
-        return plain_max(votes, epsilon=epsilon, spread=spread, stream=stream)
-
-    plain_counts, plain_max = noisy_count.noisy_counts, noisy_max.exponential_max
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(noisy_count, "noisy_counts", counted)
-        patch.setattr(noisy_max, "exponential_max", chosen)
+    with spending() as (spent, spreads):
         measure(counts(population(count, seed)), epsilon=epsilon, stream=stream(seed, "measure", "", ""))
+    assert {*spreads} == {2}
     assert sum(spent) == Fraction(epsilon)
 
 

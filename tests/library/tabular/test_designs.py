@@ -245,7 +245,7 @@ def test_a_tree_leaves_columns_of_too_many_cells_independent_given_the_label() -
     sizes, rng = (60, 60, 2), np.random.default_rng(0)
     column, label = rng.integers(60, size=20_000), rng.integers(2, size=20_000)
     rows = np.stack([column, column, label], axis=1).astype(np.uint8)
-    shares = tree(observed_tally(asked(rows, "subset", 30.0, sizes, columns=2))).counted[0, 1, 2]
+    shares = tree(observed_tally(asked(rows, "subset", 30.0, sizes, columns=2))).shares[1]
     of_label, first, second = shares.sum(axis=(0, 1)), shares.sum(axis=1, keepdims=True), shares.sum(axis=0, keepdims=True)
     assert np.allclose(shares, first * second / of_label), "they are equal in every row, and 7,200 cells are more than are estimated"
     assert (
