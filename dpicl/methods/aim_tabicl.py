@@ -11,9 +11,9 @@ Paper       AIM (arXiv 2201.12677) in the place of MST.
     1          c  <- noisy counts with the label, of chosen columns, pairs and triples, by what the model of those before does not say
                                                                                      `adaptive`
 
-Of a table with few rows for its columns the columns that say most of the label are counted; the others are drawn from their own counts, or
-uniformly where not even these stand out of the noise. Where the counts say little of the label, it leans on them only so much that no classifier of
-the rows is far below the most frequent label (`cautious`).
+Of a table with few rows for its columns the columns that say most of the label are counted; the others are drawn from their
+own counts, apart from all others. Where the counts say little of the label, it leans on them only so much that classifiers of
+the rows are seldom worse than the most frequent label (`cautious`).
 
 Symbols     those of `mst_tabicl`.
 Not covered what `mst_tabicl` does not.

@@ -11,7 +11,7 @@ Paper       [MMSM22] McKenna, Mullins, Sheldon and Miklau, AIM (arXiv 2201.12677
     (1)  c_y   <- counts over y + noise                                                a twentieth of epsilon
     (2)  all columns, where the noise of (3) is at most a fifth of the mean cell; else as many as make it a ninth, at least three, if these
          are half of them or fewer: one after another those with the largest sum |n_xy N - n_x c_y|, by exponential noise            a quarter
-         each of the others on its own, where its noise is at most half the mean cell                             a tenth of what is left
+         and each of the others on its own                                                                        a tenth of what is left
     (3)  c_i   <- counts over (x_i, y) + noise                  two fifths of what is left, or all where pairs would be mostly noise
     (4)  P     <- the graphical model of all counts                                                               `graphical_model`
     (5)  the pair or triple s with the largest  | counts over (x_s, y) - N P |_1 - cells * scale - margin,  or none where all are below 0, by
@@ -41,8 +41,8 @@ from dpicl.tabular.central.model_marginals import ModelMarginals
 
 LABEL, COLUMNS, OTHERS, STAR, CHOICE = Fraction(1, 20), Fraction(1, 4), Fraction(1, 10), Fraction(2, 5), Fraction(1, 4)
 """Parts of (1) and (2) of epsilon, of (2)'s others and (3) of what is left, and of (5) of a round."""
-_NOISY, _CLEAR, _ALONE, _HOPELESS = 0.2, 0.12, 0.5, 0.3
-"""Most noise in a mean cell for all columns, for chosen ones, for a column on its own; most noise of a pair, of all rows."""
+_NOISY, _CLEAR, _HOPELESS = 0.2, 0.12, 0.3
+"""Most noise in a mean cell for all columns, and for chosen ones; most noise of a pair, of all rows."""
 _FEWEST, _SPREAD = 3, 2
 _WIDEST = 1 << 15
 """Cells of the largest clique."""
@@ -56,7 +56,7 @@ def measure(exact: ExactCounts, *, epsilon: float | Fraction, stream: Stream) ->
     counts = [exact.noisy((), epsilon=purse.take(purse.left, LABEL), stream=stream)]
     of_label = [max(1, int(count)) for count in counts[0].counts]
     columns = _chosen_columns(exact, of_label, purse, stream)
-    counts += _alone(exact, columns, sum(of_label), purse, stream)
+    counts += _alone(exact, columns, purse, stream)
     candidates = [scope for scope in exact.scopes if len(scope) > 1 and {*scope} <= {*columns}]
     rounds = _rounds(exact.sizes, candidates, len(columns), sum(of_label), purse.left)
     each = _share(purse.left, STAR if rounds else Fraction(1))
@@ -79,14 +79,16 @@ def measure(exact: ExactCounts, *, epsilon: float | Fraction, stream: Stream) ->
 def expected_errors(sizes: Sequence[int], epsilon: float, rows: int) -> list[float]:
     """Of every column but the label, the expected total variation between its noisy counts and so many rows; at most 1.
 
-    Where no pair is worth counting. Of columns that may be left out it is the mean of 1 and of those that are counted.
+    Where no pair is worth counting. Where columns are chosen it is the mean over the choices, as if all were alike.
     """
-    total, features = noisy_count.exact_epsilon(epsilon), len(sizes) - 1
-    left = None if total is None else total * (1 - LABEL)
+    features, left = len(sizes) - 1, _share(noisy_count.exact_epsilon(epsilon), 1 - LABEL)
     few = few_columns(sizes, rows, left)
-    counted = few or features
-    each = None if left is None else left * (1 - COLUMNS if few else 1) / counted
-    return [error * counted / features + 1 - counted / features for error in variation_of_noise(sizes, scale_of(each), rows)]
+    if few is None:
+        return variation_of_noise(sizes, scale_of(_share(left, Fraction(1, features))), rows)
+    left = _share(left, 1 - COLUMNS)
+    chosen = variation_of_noise(sizes, scale_of(_share(left, (1 - OTHERS) / few)), rows)
+    others = variation_of_noise((*sizes[:-1], 1), scale_of(_share(left, OTHERS / (features - few))), rows)
+    return [(few * one + (features - few) * other) / features for one, other in zip(chosen, others, strict=True)]
 
 
 class _Purse:
@@ -147,16 +149,12 @@ def column_spread(of_label: Sequence[int]) -> int:
     return 2 * 2 * (sum(of_label) - min(of_label)) or 1
 
 
-def _alone(exact: ExactCounts, columns: Sequence[int], rows: int, purse: _Purse, stream: Stream) -> list[NoisyMarginal]:
+def _alone(exact: ExactCounts, columns: Sequence[int], purse: _Purse, stream: Stream) -> list[NoisyMarginal]:
     """Equation (2) of columns that were not chosen, without the label."""
-    others = [column for column in range(len(exact.sizes) - 1) if column not in columns]
-    each = None if purse.left is None or not others else purse.left * OTHERS / len(others)
-    counts = []
-    for column in others:
-        if each is not None and 1 / float(each) <= _ALONE * rows / exact.sizes[column]:
-            noisy = noisy_count.noisy_counts(exact.over((column,)).sum(axis=1).tolist(), epsilon=purse.take(each), stream=stream)
-            counts.append(NoisyMarginal((column,), np.array(noisy), scale_of(each)))
-    return counts
+    if not (others := [column for column in range(exact.label) if column not in columns]):
+        return []
+    each = _share(purse.take(purse.left, OTHERS), Fraction(1, len(others)))
+    return [exact.noisy((column,), epsilon=each, stream=stream, with_label=False) for column in others]
 
 
 def _rounds(sizes: Sequence[int], candidates: Sequence[Scope], columns: int, rows: int, left: Fraction | None) -> int:

@@ -1,4 +1,4 @@
-"""Rows whose label leans on the other columns no more than noisy counts can say: no classifier of them is far below the most frequent label.
+"""Rows whose label leans on the other columns no more than noisy counts can say.
 
 Guarantee   none spent: post-processing of what was released.
 Paper       [ET93] Efron and Tibshirani, An Introduction to the Bootstrap, 17.6: optimism.
@@ -11,7 +11,7 @@ Paper       [ET93] Efron and Tibshirani, An Introduction to the Bootstrap, 17.6:
          which the most frequent label is the likeliest of all but one in 500 rows of P
     (5)  x from P, y from q where it is cautious
 
-The order of rows by the odds of a label stays that of P.
+A classifier of them is seldom worse than the most frequent label. The order of rows by the odds of a label stays that of P.
 
 Symbols     P the graphical model, x a row without its label y.
 Not covered a bound for every table: (3) takes P for the truth but for its noise. Tried on generated and real tables (`make bench

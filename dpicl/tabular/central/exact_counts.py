@@ -67,11 +67,12 @@ class ExactCounts:
         """Counts over columns with the label or without."""
         return self.over(columns[:-1]) if self.label in columns else self.over(columns).sum(axis=-1)
 
-    def noisy(self, scope: Scope, *, epsilon: Fraction | None, stream: Stream) -> NoisyMarginal:
+    def noisy(self, scope: Scope, *, epsilon: Fraction | None, stream: Stream, with_label: bool = True) -> NoisyMarginal:
         """Counts over these columns and the label with discrete Laplace noise; exact ones at epsilon = infinity (None)."""
-        table = self.over(scope)
+        columns = (*scope, self.label) if with_label else scope
+        table = self.of_columns(columns)
         counts = noisy_count.noisy_counts(table.ravel().tolist(), epsilon=epsilon, stream=stream)
-        return NoisyMarginal((*scope, self.label), np.array(counts).reshape(table.shape), scale_of(epsilon))
+        return NoisyMarginal(columns, np.array(counts).reshape(table.shape), scale_of(epsilon))
 
     def __add__(self, other: ExactCounts) -> ExactCounts:
         return ExactCounts(self.sizes, {columns: counts + other.tables[columns] for columns, counts in self.tables.items()})
