@@ -17,6 +17,7 @@ from sklearn.metrics import roc_auc_score
 from benchmarks.answers.local_accuracy import EIGHT
 from benchmarks.figures import Figures
 from dpicl.engine.settings import Settings
+from dpicl.mechanisms.noisy_steps import PureBudget
 from dpicl.randomness import stream
 from dpicl.tabular.central import adaptive, spanning_tree
 from dpicl.tabular.central.bins import row_bins, row_encoding
@@ -102,7 +103,7 @@ def _compared(codes: Codes, epsilon: float, seed: int) -> dict[str, tuple[float,
     exact = ExactCounts.of(PrivateCodes(codes.train), codes.sizes, triples=True)
     rows = {"true": codes.train.astype(np.int64)}
     for way, measured in WAYS.items():
-        counts = measured(exact, epsilon=epsilon, stream=stream(seed, "bench", way, str(epsilon)))
+        counts = measured(exact, budget=PureBudget.of(epsilon), stream=stream(seed, "bench", way, str(epsilon)))
         rows[way] = (_rows if way == "AIM" else _plain)(graphical_model(codes.sizes, counts), counts, seed)
     return {f"{way} {kind}": _scored(of_way, codes, kind) for way, of_way in rows.items() for kind in ("LR", "GB")}
 
@@ -127,7 +128,7 @@ def measure_floor(figures: Figures) -> None:
             for seed in range(FLOOR_SEEDS):
                 codes = made(seed)
                 exact = ExactCounts.of(PrivateCodes(codes.train), codes.sizes, triples=True)
-                counts = adaptive.measure(exact, epsilon=epsilon, stream=stream(seed, "bench", "floor", str(epsilon)))
+                counts = adaptive.measure(exact, budget=PureBudget.of(epsilon), stream=stream(seed, "bench", "floor", str(epsilon)))
                 accuracy, auc = _scored(_rows(graphical_model(codes.sizes, counts), counts, seed), codes, "LR")
                 found.append((100 * (np.bincount(codes.test[:, -1]).max() / len(codes.test) - accuracy), auc))
             under, aucs = np.array(found).T
@@ -175,11 +176,11 @@ def measure_time(figures: Figures) -> None:
     split = split_table(load_source(contract, data_folder=settings.data, cache_folder=settings.cache), contract)
     sizes = tuple(row_encoding(contract).sizes)
     exact = ExactCounts.of(PrivateCodes(row_bins(split.train, contract)), sizes, triples=True)
-    counts = spanning_tree.measure(exact, epsilon=1.0, stream=stream(0, "bench", "time", ""))
+    counts = spanning_tree.measure(exact, budget=PureBudget.of(1.0), stream=stream(0, "bench", "time", ""))
     graphical_model(sizes, counts)
     started = time.process_time()
     graphical_model(sizes, counts)
     figures.at_most("mst-fit-adult-seconds", time.process_time() - started, 0.5, " s")
     started = time.process_time()
-    graphical_model(sizes, adaptive.measure(exact, epsilon=1.0, stream=stream(0, "bench", "time", "")))
+    graphical_model(sizes, adaptive.measure(exact, budget=PureBudget.of(1.0), stream=stream(0, "bench", "time", "")))
     figures.at_most("aim-choice-and-fits-adult-seconds", time.process_time() - started, 10, " s")

@@ -99,12 +99,12 @@ def subsampled_gaussian(sigma: float, sampling_rate: Fraction | float, count: in
     return repeated(once if sampling_rate == 1 else poisson_sampled(sampling_rate, once), count)
 
 
-def rational_above(value: float) -> Fraction:
+def rational_above(value: float | Fraction) -> Fraction:
     """The next fraction of 24 significant bits: for noise, which may only grow. `value` is positive."""
     return -rational_below(-value)
 
 
-def rational_below(value: float) -> Fraction:
+def rational_below(value: float | Fraction) -> Fraction:
     """The last fraction of 24 significant bits: for an epsilon, which may only shrink. `value` is positive."""
     step = Fraction(2) ** (math.frexp(value)[1] - _BITS)
     return math.floor(Fraction(value) / step) * step

@@ -16,6 +16,7 @@ from dpicl.audit.neighbours import numbers
 from dpicl.contract.models import Contract
 from dpicl.contract.sources import Split
 from dpicl.mechanisms.noisy_count import noisy_counts, noisy_modes
+from dpicl.mechanisms.noisy_steps import PureBudget
 from dpicl.methods import Options, held_out_evaluation, unit_of
 from dpicl.methods.gdp_tabicl import GdpTabicl
 from dpicl.randomness import Stream
@@ -139,11 +140,11 @@ def _marginals(measured: Callable[[ExactCounts, Stream], Sequence[NoisyMarginal]
 
 
 def _with(shares: Shares) -> Trial:
-    return _marginals(lambda exact, stream: measure(exact, epsilon=shares, stream=stream))
+    return _marginals(lambda exact, stream: measure(exact, budget=shares, stream=stream))
 
 
 def _adaptive(epsilon: float) -> Trial:
-    return _marginals(lambda exact, stream: adaptive.measure(exact, epsilon=epsilon, stream=stream))
+    return _marginals(lambda exact, stream: adaptive.measure(exact, budget=PureBudget.of(epsilon), stream=stream))
 
 
 _EVALUATION = held_out_evaluation.cost(_held_out(Fraction(1)), _UNIT)
@@ -173,12 +174,12 @@ CASES = (
         "mst-release",
         "whole release of counts and chosen pairs",
         _MST_EPSILON,
-        _marginals(lambda exact, stream: measure(exact, epsilon=_MST_EPSILON, stream=stream)),
+        _marginals(lambda exact, stream: measure(exact, budget=PureBudget.of(_MST_EPSILON), stream=stream)),
         share=20,
         near=0.5,
     ).with_mutants(
-        Mutant("half-noise", "noise of half the scale", _with(Shares.of(2 * _MST_EPSILON, len(_SIZES) - 1))),
-        Mutant("whole-budget-each", "every count spends the whole epsilon", _with(Shares(*[Fraction(_MST_EPSILON)] * 3))),
+        Mutant("half-noise", "noise of half the scale", _with(Shares.of(PureBudget.of(2 * _MST_EPSILON), len(_SIZES) - 1))),
+        Mutant("whole-budget-each", "every count spends the whole epsilon", _with(Shares(*[PureBudget.of(_MST_EPSILON)] * 3))),
     ),
     AuditCase(
         "aim-release",

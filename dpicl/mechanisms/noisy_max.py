@@ -6,21 +6,26 @@ Neighbours  stated by the caller, with what one row can do to the votes. For `ex
             moves the difference of two candidates. A row that adds 1 to any of the votes has spread 1; one that moves a vote, or replaces a
             row that adds 1, has spread 2.
 Guarantee   `exponential_max`: epsilon-DP, delta = 0. `gaussian_max`: that of `discrete_gaussian`, of which it is the post-processing.
-Paper       [MS20] McKenna and Sheldon, permute-and-flip (arXiv 2010.12603); [DKSSWXZ21] Ding et al.
+            `bounded_range_max`: range epsilon, the least and the largest log-ratio of neighbours' probabilities being at most epsilon apart;
+            `noisy_steps` says what that costs.
+Paper       [DR19] Durfee and Rogers, bounded range (arXiv 1905.04273), for (4). [MS20] McKenna and Sheldon, permute-and-flip (arXiv 2010.12603); [DKSSWXZ21] Ding et al.
             (arXiv 2105.07260): it is equal in law to the argmax after exponential noise (2).
 
     (1)  P[heads_i] = exp(-epsilon (max_j v_j - v_i) / spread), independently; the winner is
          uniform among the heads
     (2)  argmax_i v_i + E_i,  E_i exponential of mean spread / epsilon
     (3)  argmax_i v_i + Z_i,  Z_i discrete Gaussian; the first of equals
+    (4)  P[i] proportional to exp(-epsilon (max_j v_j - v_i) / spread):  a uniform candidate, again until its coin (1) shows heads
 
 Permute-and-flip visits candidates in random order and stops at the first heads. Coins do not
 depend on the order, so that is a uniform choice among the heads, of which there is always one.
 (1) loses epsilon at most: in (2) i wins where E_i > t, t = max_(j != i) (v_j + E_j) - v_i; one row
 moves t by at most the spread, and P[E_i > t + spread] >= e^-epsilon P[E_i > t].
 
+(4) has range epsilon: a log-ratio is epsilon / spread times what one row moves v_i by, and a term that is the same for all i.
+
 Symbols     v_i votes, or probabilities scaled to whole numbers; epsilon in nats.
-Not covered running time, which in `exponential_max` depends on the votes.
+Not covered running time, which in `exponential_max` and `bounded_range_max` depends on the votes.
 """
 
 from __future__ import annotations
@@ -79,6 +84,22 @@ def gaussian_maxima(candidate_sets: Iterable[Iterable[int]], *, variance: Fracti
     votes = _whole(candidate_sets)
     noisy = noisy_sums(votes.ravel(), variance=variance, stream=stream)
     return np.array(noisy, dtype=object).reshape(votes.shape).argmax(axis=1)
+
+
+def bounded_range_max(votes: Iterable[int], *, epsilon: Fraction | None, spread: int, stream: Stream) -> int:
+    """Index of the winner by equation (4); the first of the largest at epsilon = infinity (None).
+    Raises ParameterError: no candidates, epsilon <= 0, or the spread is no whole number >= 1.
+    """
+    _check(epsilon, spread)
+    exact = _whole([votes])[0]
+    if epsilon is None:
+        return int(exact.argmax())
+    gaps = (exact.max() - exact) * epsilon.numerator
+    while True:
+        tried = uniforms(len(gaps), len(gaps), stream)
+        heads = bernoulli_exps(gaps[tried], epsilon.denominator * spread, stream)
+        if heads.any():
+            return int(tried[heads.argmax()])
 
 
 def exponential_guarantee(epsilon: Fraction | None, *, spread: int, neighbours: Neighbours, unit: str = "row") -> Guarantee:

@@ -2,8 +2,8 @@
 
 Trust       Central: a curator holds the rows; only noisy counts leave, and rows are drawn from these.
 Unit        One row; or one person, of whom at most m rows enter.
-Neighbours  ADD_OR_REMOVE_ONE; a contract with REPLACE_ONE is charged twice. A person costs m rows.
-Guarantee   epsilon-DP, delta = 0. The model, rows drawn from it, and which of them demonstrate are post-processing: any number of shots and
+Neighbours  those of `mst_tabicl`.
+Guarantee   epsilon-DP, delta = 0; with Gaussian noise (epsilon, delta)-DP. The model, rows drawn from it, and which of them demonstrate are post-processing: any number of shots and
             queries for the price of one release.
 Paper       AIM (arXiv 2201.12677) in the place of MST.
 
@@ -27,6 +27,7 @@ from typing import ClassVar
 import numpy as np
 
 from dpicl.contract.models import Contract
+from dpicl.mechanisms.noisy_steps import StepBudget
 from dpicl.methods.mst_tabicl import Counts, MstTabicl
 from dpicl.methods.options import AimOptions
 from dpicl.randomness import Stream
@@ -49,13 +50,13 @@ class AimTabicl(MstTabicl):
     is_default = False
     triples = True
 
-    def measure(self, exact: ExactCounts, epsilon: float, stream: Stream) -> Counts:
+    def measure(self, exact: ExactCounts, budget: StepBudget, stream: Stream) -> Counts:
         """Step 1."""
-        return measure(exact, epsilon=epsilon, stream=stream)
+        return measure(exact, budget=budget, stream=stream)
 
-    def expected_errors(self, sizes: Sequence[int], epsilon: float, rows: int) -> list[float]:
+    def expected_errors(self, sizes: Sequence[int], budget: StepBudget, rows: int) -> list[float]:
         """See `MstTabicl`."""
-        return expected_errors(sizes, epsilon, rows)
+        return expected_errors(sizes, budget, rows)
 
     def model_rows(self, model: GraphicalModel, drawn: Counts, contract: Contract, count: int, chance: np.random.Generator) -> np.ndarray:
         """Rows, cautious ones where the counts say little of the label."""

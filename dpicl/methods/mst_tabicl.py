@@ -2,8 +2,9 @@
 
 Trust       Central: a curator holds the rows; only noisy counts leave, and rows are drawn from these.
 Unit        One row; or one person, of whom at most m rows enter.
-Neighbours  ADD_OR_REMOVE_ONE; a contract with REPLACE_ONE is charged twice. A person costs m rows.
-Guarantee   epsilon-DP, delta = 0. The model, rows drawn from it, and which of them demonstrate are post-processing: any number of shots and
+Neighbours  ADD_OR_REMOVE_ONE; a contract with REPLACE_ONE is charged twice. A person costs m rows. With Gaussian noise epsilon is for the
+            contract's unit and neighbours: the noise is for m rows, and under REPLACE_ONE for one removed and one added.
+Guarantee   epsilon-DP, delta = 0; with Gaussian noise (epsilon, delta)-DP. The model, rows drawn from it, and which of them demonstrate are post-processing: any number of shots and
             queries for the price of one release.
 Paper       MST (arXiv 2108.04978) in the place of the group averages of Carey, Bhaila, Edemacu and Wu 2024 (arXiv 2403.05681).
 
@@ -29,7 +30,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from dpicl.accounting.guarantee import Guarantee, Neighbours
 from dpicl.contract.models import Contract
+from dpicl.errors import PrivacyError
+from dpicl.mechanisms.noisy_steps import GaussianTotal, PureBudget, StepBudget
 from dpicl.methods.base import Trust
 from dpicl.methods.common import Cost, epsilon_of, for_unit
 from dpicl.methods.options import MstOptions
@@ -40,7 +44,7 @@ from dpicl.randomness import Draws, Stream
 from dpicl.tabular.central.bins import row_bins, row_demonstrations, row_encoding
 from dpicl.tabular.central.exact_counts import ExactCounts, check_counts
 from dpicl.tabular.central.graphical_model import GraphicalModel, NoisyMarginal, graphical_model, row_count
-from dpicl.tabular.central.spanning_tree import expected_errors, guarantee, measure
+from dpicl.tabular.central.spanning_tree import expected_errors, measure
 from dpicl.tabular.local.estimate import LEAST_ROWS
 from dpicl.tabular.prompts.serialize import central_queries
 from dpicl.tabular.reading.contribution import contributing_rows
@@ -80,9 +84,21 @@ class MstTabicl(RowMethod[Counts]):
     def releases(self, contract: Contract, unit: Unit) -> dict[Cell, Cost]:
         """One per epsilon. Raises ParameterError: there is more to count than fits into memory."""
         check_counts(row_encoding(contract).sizes, contract.name)
-        return {
-            cell: Cost(for_unit(guarantee(epsilon_of(cell)), contract)) for cell in (Cell("counts", epsilon) for epsilon in unit.epsilons)
-        }
+        return {cell: Cost(self._priced(contract, unit, cell)[1]) for cell in (Cell("counts", epsilon) for epsilon in unit.epsilons)}
+
+    def _priced(self, contract: Contract, unit: Unit, cell: Cell) -> tuple[StepBudget, Guarantee]:
+        """What the steps of a release may spend, and what that costs. Raises PrivacyError: there is no delta to spend."""
+        delta, privacy = unit.chosen(self.options).delta, contract.privacy
+        if delta is None:
+            pure = PureBudget.of(epsilon_of(cell))
+            return pure, for_unit(pure.guarantee(), contract)
+        if not privacy.budget.benchmark and not privacy.budget.delta:
+            raise PrivacyError(
+                f"{contract.name}: its budget has no delta, which gaussian noise needs; expected budget.delta, or noise laplace"
+            )
+        rows = privacy.person.max_rows if privacy.person else 1
+        total = GaussianTotal.of(epsilon_of(cell), delta=delta, neighbours=Neighbours(privacy.neighbours), unit=privacy.unit, rows=rows)
+        return total.budget, total.guarantee()
 
     def identity(self, contract: Contract, unit: Unit, cell: Cell) -> dict[str, object]:
         """See `Method`."""
@@ -90,29 +106,31 @@ class MstTabicl(RowMethod[Counts]):
 
     def statement(self, contract: Contract, unit: Unit, cell: Cell, cost: Cost) -> str:
         """See `Method`."""
+        nominal = cost.nominal
+        promise = f"({nominal.epsilon:.4g}, {nominal.delta:.2g})" if nominal.delta else f"{nominal.epsilon:.4g}"
         return (
-            f"The released counts are {cost.nominal.epsilon:.4g}-DP; rows drawn from their model demonstrate for any number of queries and "
+            f"The released counts are {promise}-DP; rows drawn from their model demonstrate for any number of queries and "
             "shots. Every seed is a release of its own."
         )
 
-    def measure(self, exact: ExactCounts, epsilon: float, stream: Stream) -> Counts:
+    def measure(self, exact: ExactCounts, budget: StepBudget, stream: Stream) -> Counts:
         """Step 1."""
-        return measure(exact, epsilon=epsilon, stream=stream)
+        return measure(exact, budget=budget, stream=stream)
 
-    def expected_errors(self, sizes: Sequence[int], epsilon: float, rows: int) -> list[float]:
+    def expected_errors(self, sizes: Sequence[int], budget: StepBudget, rows: int) -> list[float]:
         """Of every column but the label, the expected total variation between its noisy counts and so many rows."""
-        return expected_errors(sizes, epsilon, rows)
+        return expected_errors(sizes, budget, rows)
 
     def column_errors(self, contract: Contract, unit: Unit, cell: Cell, rows: int) -> Mapping[str, float]:
         """See `TabularMethod`: of every column's bins."""
-        errors = self.expected_errors(row_encoding(contract).sizes, epsilon_of(cell), rows)
+        errors = self.expected_errors(row_encoding(contract).sizes, self._priced(contract, unit, cell)[0], rows)
         return dict(zip(contract.features, errors, strict=True))
 
     def draw(
         self, train: PrivateTable, contract: Contract, unit: Unit, draws: Draws, cells: Sequence[Cell], prepared: Mapping[Cell, np.ndarray]
     ) -> dict[Cell, Counts]:
         """Steps 0 and 1."""
-        return self._measured(dict.fromkeys(cells, self._exact_counts(train, contract, draws)), draws)
+        return self._measured(dict.fromkeys(cells, self._exact_counts(train, contract, draws)), contract, unit, draws)
 
     def count(self, batch: PrivateTable, contract: Contract, unit: Unit, draws: Draws, cells: Sequence[Cell]) -> dict[Cell, Arrays]:
         """Exact counts of a batch."""
@@ -122,16 +140,24 @@ class MstTabicl(RowMethod[Counts]):
         self, batches: Sequence[Mapping[Cell, Arrays]], contract: Contract, unit: Unit, draws: Draws, cells: Sequence[Cell]
     ) -> dict[Cell, Counts]:
         """Step 1 from all batches' counts."""
-        return self._measured({cell: reduce(add, (ExactCounts.read(batch[cell]) for batch in batches)) for cell in cells}, draws)
+        exact = {cell: reduce(add, (ExactCounts.read(batch[cell]) for batch in batches)) for cell in cells}
+        return self._measured(exact, contract, unit, draws)
 
     def encode(self, drawn: Counts) -> bytes:
         """See `TabularMethod`."""
-        counts = [{"columns": list(one.columns), "counts": one.counts.tolist(), "scale": one.scale} for one in drawn]
+        counts = [
+            {"columns": list(one.columns), "counts": one.counts.tolist(), "scale": one.scale}
+            | ({"noise": "gaussian"} if one.gaussian else {})
+            for one in drawn
+        ]
         return json.dumps(counts, allow_nan=False).encode()
 
     def decode(self, content: bytes, contract: Contract, unit: Unit, cell: Cell) -> Counts:
         """See `TabularMethod`."""
-        return [NoisyMarginal(tuple(one["columns"]), np.array(one["counts"]), one["scale"]) for one in json.loads(content)]
+        return [
+            NoisyMarginal(tuple(one["columns"]), np.array(one["counts"]), one["scale"], one.get("noise") == "gaussian")
+            for one in json.loads(content)
+        ]
 
     def rows(self, drawn: Counts, contract: Contract, unit: Unit, cell: Cell, draws: Draws, count: int | None = None) -> ReleasedRows:
         """Step 2, and rows to draw from."""
@@ -162,7 +188,7 @@ class MstTabicl(RowMethod[Counts]):
     def replicate(self, truth: PrivateCodes, row_count: int, contract: Contract, unit: Unit, cell: Cell, draws: Draws) -> Counts:
         """Step 1."""
         exact = ExactCounts.of(truth, row_encoding(contract).sizes, triples=self.triples).scaled(row_count / len(truth.codes))
-        return self.measure(exact, epsilon_of(cell), draws.secret("counts", cell.key))
+        return self._measured({cell: exact}, contract, unit, draws)[cell]
 
     def demonstrations(self, pool: Pool, contract: Contract) -> list[str]:
         """See `RowMethod`."""
@@ -177,6 +203,7 @@ class MstTabicl(RowMethod[Counts]):
         codes = row_bins(train, contract)[contributing_rows(train, contract, draws)]
         return ExactCounts.of(PrivateCodes(codes), row_encoding(contract).sizes, triples=self.triples)
 
-    def _measured(self, exact: Mapping[Cell, ExactCounts], draws: Draws) -> dict[Cell, Counts]:
+    def _measured(self, exact: Mapping[Cell, ExactCounts], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, Counts]:
         """Step 1 from exact counts of the whole table: the only draw of noise."""
-        return {cell: self.measure(counts, epsilon_of(cell), draws.secret("counts", cell.key)) for cell, counts in exact.items()}
+        budgets = {cell: self._priced(contract, unit, cell)[0] for cell in exact}
+        return {cell: self.measure(counts, budgets[cell], draws.secret("counts", cell.key)) for cell, counts in exact.items()}

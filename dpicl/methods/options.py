@@ -153,10 +153,25 @@ class LdpOptions(LdpVariant):
 class MstOptions(Frozen):
     """Options of MST-TabICL."""
 
+    later: ClassVar[tuple[str, ...]] = ("noise", "delta")
     earlier: ClassVar[dict[str, str]] = {"shot_selection": "also_sampled"}
 
     shot_selection: tuple[Sampling, ...] = ()
     """Further rules that select the shots, beside uniform sampling; free of charge, each with its own row in the report."""
+    noise: Literal["laplace", "gaussian"] = "laplace"
+    """Of counts and choices. `laplace`: epsilon is per row, with delta = 0. `gaussian`: less noise, at a `delta`; epsilon and delta are for what
+    the contract protects, a row or a person, under its neighbours.
+    """
+    delta: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """`gaussian` only, and required: delta of a whole release; should be far below 1 / (number of rows or persons)."""
+
+    @model_validator(mode="after")
+    def _delta_fits_noise(self) -> MstOptions:
+        if (self.noise == "gaussian") != (self.delta is not None):
+            raise ValueError(
+                f"noise {self.noise} with delta {self.delta}; expected a delta with gaussian noise, and none with laplace noise"
+            )
+        return self
 
 
 class AimOptions(MstOptions):

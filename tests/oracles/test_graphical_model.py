@@ -12,6 +12,7 @@ import mbi
 import numpy as np
 import pytest
 
+from dpicl.mechanisms.noisy_steps import PureBudget
 from dpicl.randomness import stream
 from dpicl.tabular.central import adaptive, spanning_tree
 from dpicl.tabular.central import graphical_model as fitted
@@ -40,7 +41,7 @@ def noisy(epsilon: float, ways: str) -> list[NoisyMarginal]:
         columns.append(np.where(rng.random(len(label)) < 0.4, leaning, rng.integers(size, size=len(label))))
     rows = np.stack([*columns[1:], label], axis=1).astype(np.uint8)
     exact = ExactCounts.of(PrivateCodes(rows), SIZES, triples=True)
-    return added(WAYS[ways](exact, epsilon=epsilon, stream=stream(0, "oracle", "", "")))
+    return added(WAYS[ways](exact, budget=PureBudget.of(epsilon), stream=stream(0, "oracle", "", "")))
 
 
 def oracle(counts: list[NoisyMarginal], steps: int) -> Any:

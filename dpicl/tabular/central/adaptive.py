@@ -3,23 +3,23 @@
 Trust       Central: the curator reads every row; only noisy counts and what was chosen leave.
 Unit        One row.
 Neighbours  ADD_OR_REMOVE_ONE: one row adds 1 to one cell of every count.
-Guarantee   epsilon-DP, delta = 0: all steps in sequence. What a step does depends on earlier answers, its epsilon on what is left, and they
-            add up to epsilon whatever is chosen (a filter of pure guarantees: Rogers, Roth, Ullman and Vadhan 2016).
-Paper       [MMSM22] McKenna, Mullins, Sheldon and Miklau, AIM (arXiv 2201.12677), with pure noise, the label in every count, and rules of ours
+Guarantee   that of the budget, pure or Gaussian (`noisy_steps`): all steps in sequence. What a step does depends on earlier answers, its part
+            of the budget on what is left, and the parts add up to the budget whatever is chosen.
+Paper       [MMSM22] McKenna, Mullins, Sheldon and Miklau, AIM (arXiv 2201.12677), with the label in every count, and rules of ours
             for what is not worth a count: (2), (4) and the margin of (5).
 
-    (1)  c_y   <- counts over y + noise                                                a twentieth of epsilon
+    (1)  c_y   <- counts over y + noise                                                a twentieth of the budget
     (2)  all columns, where the noise of (3) is at most a fifth of the mean cell; else as many as make it a ninth, at least three, if these
-         are half of them or fewer: one after another those with the largest sum |n_xy N - n_x c_y|, by exponential noise            a quarter
+         are half of them or fewer: one after another those with the largest sum |n_xy N - n_x c_y|, by noisy maxima                 a quarter
          and each of the others on its own                                                                        a tenth of what is left
     (3)  c_i   <- counts over (x_i, y) + noise                  two fifths of what is left, or all where pairs would be mostly noise
     (4)  P     <- the graphical model of all counts                                                               `graphical_model`
-    (5)  the pair or triple s with the largest  | counts over (x_s, y) - N P |_1 - cells * scale - margin,  or none where all are below 0, by
-         exponential noise                                                          a quarter of a round; as many rounds as columns less one
+    (5)  the pair or triple s with the largest  | counts over (x_s, y) - N P |_1 - cells * noise - margin,  or none where all are below 0, by
+         a noisy maximum                                                            a quarter of a round; as many rounds as columns less one
     (6)  c_s   <- counts over (x_s, y) + noise, then (4)                                                          the rest of the round
          where none is the best: (3) once more, with all that is left
 
-Symbols     y the label, one category where there is none; N the sum of c_y, each at least 1; noise discrete Laplace. One row moves a sum of (2)
+Symbols     y the label, one category where there is none; N the sum of c_y, each at least 1; noise the mean size of that in a count. One row moves a sum of (2)
             by at most 2 (N - c_y), up or down, and what is chosen among in (5) by at most 1 each, two of them apart by 2.
 Not covered persons (the caller pays for their rows); running time.
 """
@@ -32,15 +32,15 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpicl.mechanisms import noisy_count, noisy_max
+from dpicl.mechanisms.noisy_steps import StepBudget
 from dpicl.randomness import Stream
-from dpicl.tabular.central.exact_counts import ExactCounts, cells, scale_of, variation_of_noise
+from dpicl.tabular.central.exact_counts import ExactCounts, cells, variation_of_noise
 from dpicl.tabular.central.graphical_model import GraphicalModel, NoisyMarginal, graphical_model
 from dpicl.tabular.central.junction_tree import Scope, largest_clique
 from dpicl.tabular.central.model_marginals import ModelMarginals
 
 LABEL, COLUMNS, OTHERS, STAR, CHOICE = Fraction(1, 20), Fraction(1, 4), Fraction(1, 10), Fraction(2, 5), Fraction(1, 4)
-"""Parts of (1) and (2) of epsilon, of (2)'s others and (3) of what is left, and of (5) of a round."""
+"""Parts of (1) and (2) of the budget, of (2)'s others and (3) of what is left, and of (5) of a round."""
 _NOISY, _CLEAR, _HOPELESS = 0.2, 0.12, 0.3
 """Most noise in a mean cell for all columns, and for chosen ones; most noise of a pair, of all rows."""
 _FEWEST, _SPREAD = 3, 2
@@ -50,71 +50,67 @@ _STEPS = 60
 """Of a fit that only scores what to count next, and goes on from the one before."""
 
 
-def measure(exact: ExactCounts, *, epsilon: float | Fraction, stream: Stream) -> list[NoisyMarginal]:
-    """Equations (1) to (6): noisy counts that cost this epsilon together."""
-    purse = _Purse(noisy_count.exact_epsilon(epsilon))
-    counts = [exact.noisy((), epsilon=purse.take(purse.left, LABEL), stream=stream)]
+def measure(exact: ExactCounts, *, budget: StepBudget, stream: Stream) -> list[NoisyMarginal]:
+    """Equations (1) to (6): noisy counts that spend this budget together."""
+    purse = _Purse(budget)
+    counts = [exact.noisy((), budget=purse.take(purse.left, LABEL), stream=stream)]
     of_label = [max(1, int(count)) for count in counts[0].counts]
     columns = _chosen_columns(exact, of_label, purse, stream)
     counts += _alone(exact, columns, purse, stream)
     candidates = [scope for scope in exact.scopes if len(scope) > 1 and {*scope} <= {*columns}]
     rounds = _rounds(exact.sizes, candidates, len(columns), sum(of_label), purse.left)
-    each = _share(purse.left, STAR if rounds else Fraction(1))
+    each = purse.left.times(STAR if rounds else Fraction(1))
     counts += _star(exact, columns, purse.take(each), stream)
-    one_round = _share(purse.left, Fraction(1, max(1, rounds)))
+    one_round = purse.left.times(Fraction(1, max(1, rounds)))
     model = None
     for _ in range(rounds):
         model = graphical_model(exact.sizes, counts, earlier=model, steps=_STEPS)
-        later, choice = _share(one_round, 1 - CHOICE), purse.take(one_round, CHOICE)
-        able = _able(exact.sizes, candidates, counts, sum(of_label), scale_of(later))
-        best = _best(exact, able, model, sum(of_label), later=later, epsilon=choice, stream=stream)
+        later, choice = one_round.times(1 - CHOICE), purse.take(one_round, CHOICE)
+        able = _able(exact.sizes, candidates, counts, sum(of_label), later.noise)
+        best = _best(exact, able, model, sum(of_label), later=later, choice=choice, stream=stream)
         if best is None:
             counts += _star(exact, columns, purse.take(purse.left), stream)
             break
-        counts.append(exact.noisy(best, epsilon=purse.take(one_round, 1 - CHOICE), stream=stream))
+        counts.append(exact.noisy(best, budget=purse.take(one_round, 1 - CHOICE), stream=stream))
         candidates.remove(best)
     return counts
 
 
-def expected_errors(sizes: Sequence[int], epsilon: float, rows: int) -> list[float]:
+def expected_errors(sizes: Sequence[int], budget: StepBudget, rows: int) -> list[float]:
     """Of every column but the label, the expected total variation between its noisy counts and so many rows; at most 1.
 
     Where no pair is worth counting. Where columns are chosen it is the mean over the choices, as if all were alike.
     """
-    features, left = len(sizes) - 1, _share(noisy_count.exact_epsilon(epsilon), 1 - LABEL)
+    features, left = len(sizes) - 1, budget.times(1 - LABEL)
     few = few_columns(sizes, rows, left)
     if few is None:
-        return variation_of_noise(sizes, scale_of(_share(left, Fraction(1, features))), rows)
-    left = _share(left, 1 - COLUMNS)
-    chosen = variation_of_noise(sizes, scale_of(_share(left, (1 - OTHERS) / few)), rows)
-    others = variation_of_noise((*sizes[:-1], 1), scale_of(_share(left, OTHERS / (features - few))), rows)
+        return variation_of_noise(sizes, left.times(Fraction(1, features)).deviation, rows)
+    left = left.times(1 - COLUMNS)
+    chosen = variation_of_noise(sizes, left.times((1 - OTHERS) / few).deviation, rows)
+    others = variation_of_noise((*sizes[:-1], 1), left.times(OTHERS / (features - few)).deviation, rows)
     return [(few * one + (features - few) * other) / features for one, other in zip(chosen, others, strict=True)]
 
 
 class _Purse:
-    """What is left of epsilon; None stands for infinity, whose parts are infinite too."""
+    """What is left of a budget."""
 
-    def __init__(self, epsilon: Fraction | None) -> None:
-        self.left = epsilon
+    def __init__(self, budget: StepBudget) -> None:
+        self.left = budget
 
-    def take(self, of: Fraction | None, share: Fraction = Fraction(1)) -> Fraction | None:
+    def take(self, of: StepBudget, share: Fraction = Fraction(1)) -> StepBudget:
         """A share, which is no longer left."""
-        taken = _share(of, share)
-        self.left = None if taken is None or self.left is None else self.left - taken
+        taken = of.times(share)
+        self.left = self.left.less(taken)
         return taken
 
 
-def _share(of: Fraction | None, share: Fraction) -> Fraction | None:
-    return None if of is None else of * share
-
-
-def few_columns(sizes: Sequence[int], rows: float, epsilon: Fraction | None) -> int | None:
+def few_columns(sizes: Sequence[int], rows: float, budget: StepBudget) -> int | None:
     """Equation (2), by what is left after (1): how many columns are counted with the label, where it is not all of them."""
-    if epsilon is None:
+    if budget.amount is None:
         return None
     features, cell = len(sizes) - 1, _mean_cell(sizes, rows)
-    few = max(min(_FEWEST, features), int(float(epsilon * (1 - COLUMNS)) * cell * _CLEAR))
-    return few if features / float(epsilon) > _NOISY * cell and 2 * few <= features else None
+    few = max(min(_FEWEST, features), int(budget.times(1 - COLUMNS).tables(cell, _CLEAR)))
+    return few if budget.noise_of_each(features) > _NOISY * cell and 2 * few <= features else None
 
 
 def _mean_cell(sizes: Sequence[int], rows: float) -> float:
@@ -129,11 +125,11 @@ def _chosen_columns(exact: ExactCounts, of_label: Sequence[int], purse: _Purse, 
     if few is None:
         return [*range(features)]
     left = {column: column_score(exact.over((column,)), of_label) for column in range(features)}
-    each = _share(purse.take(purse.left, COLUMNS), Fraction(1, few))
+    each = purse.take(purse.left, COLUMNS).times(Fraction(1, few))
     chosen, spread = list[int](), column_spread(of_label)
     for _ in range(few):
         columns = list(left)
-        chosen.append(columns[noisy_max.exponential_max(left.values(), epsilon=each, spread=spread, stream=stream)])
+        chosen.append(columns[each.chosen(left.values(), spread=spread, stream=stream)])
         del left[chosen[-1]]
     return sorted(chosen)
 
@@ -153,23 +149,23 @@ def _alone(exact: ExactCounts, columns: Sequence[int], purse: _Purse, stream: St
     """Equation (2) of columns that were not chosen, without the label."""
     if not (others := [column for column in range(exact.label) if column not in columns]):
         return []
-    each = _share(purse.take(purse.left, OTHERS), Fraction(1, len(others)))
-    return [exact.noisy((column,), epsilon=each, stream=stream, with_label=False) for column in others]
+    each = purse.take(purse.left, OTHERS).times(Fraction(1, len(others)))
+    return [exact.noisy((column,), budget=each, stream=stream, with_label=False) for column in others]
 
 
-def _rounds(sizes: Sequence[int], candidates: Sequence[Scope], columns: int, rows: int, left: Fraction | None) -> int:
+def _rounds(sizes: Sequence[int], candidates: Sequence[Scope], columns: int, rows: int, left: StepBudget) -> int:
     """How often equation (5) is done at most: never where pairs would be mostly noise."""
     pairs = sorted(cells(sizes, scope) for scope in candidates if len(scope) == 2)
     if not pairs:
         return 0
-    scale = 0.0 if left is None else float((columns - 1) / (left * (1 - STAR) * (1 - CHOICE)))
-    return columns - 1 if pairs[len(pairs) // 2] * scale <= _HOPELESS * rows else 0
+    noise = left.times((1 - STAR) * (1 - CHOICE) / (columns - 1)).noise
+    return columns - 1 if pairs[len(pairs) // 2] * noise <= _HOPELESS * rows else 0
 
 
-def _able(sizes: Sequence[int], candidates: Sequence[Scope], counts: Sequence[NoisyMarginal], rows: int, scale: float) -> list[Scope]:
+def _able(sizes: Sequence[int], candidates: Sequence[Scope], counts: Sequence[NoisyMarginal], rows: int, noise: float) -> list[Scope]:
     """Candidates that are not mostly noise, and whose model fits."""
     scopes = [one.columns for one in counts]
-    clear = (scope for scope in candidates if cells(sizes, scope) * scale < 2 * rows)
+    clear = (scope for scope in candidates if cells(sizes, scope) * noise < 2 * rows)
     return [scope for scope in clear if largest_clique(sizes, [*scopes, (*scope, len(sizes) - 1)]) <= _WIDEST]
 
 
@@ -179,17 +175,17 @@ def _best(
     model: GraphicalModel,
     rows: int,
     *,
-    later: Fraction | None,
-    epsilon: Fraction | None,
+    later: StepBudget,
+    choice: StepBudget,
     stream: Stream,
 ) -> Scope | None:
-    """Equation (5): the columns to be counted together at the epsilon `later`, chosen at `epsilon`."""
-    marginals, margin = ModelMarginals(model), _SPREAD * math.log(len(able) + 1) * scale_of(epsilon)
+    """Equation (5): the columns to be counted together by the budget `later`, chosen by the budget `choice`."""
+    marginals, margin = ModelMarginals(model), _SPREAD * math.log(len(able) + 1) * choice.choice_scale
     scores = [0]
     for scope in able:
-        noise = cells(exact.sizes, scope) * scale_of(later)
+        noise = cells(exact.sizes, scope) * later.noise
         scores.append(scope_score(exact.over(scope), marginals.over(scope) * rows) - round(noise + margin))
-    best = noisy_max.exponential_max(scores, epsilon=epsilon, spread=_SPREAD, stream=stream)
+    best = choice.chosen(scores, spread=_SPREAD, stream=stream)
     return able[best - 1] if best else None
 
 
@@ -198,7 +194,7 @@ def scope_score(counts: np.ndarray, modelled: np.ndarray) -> int:
     return int(np.abs(counts - np.rint(modelled).astype(np.int64)).sum())
 
 
-def _star(exact: ExactCounts, columns: Sequence[int], epsilon: Fraction | None, stream: Stream) -> list[NoisyMarginal]:
-    """Equation (3), at this epsilon together."""
-    each = _share(epsilon, Fraction(1, len(columns)))
-    return [exact.noisy((column,), epsilon=each, stream=stream) for column in columns]
+def _star(exact: ExactCounts, columns: Sequence[int], budget: StepBudget, stream: Stream) -> list[NoisyMarginal]:
+    """Equation (3), by this budget together."""
+    each = budget.times(Fraction(1, len(columns)))
+    return [exact.noisy((column,), budget=each, stream=stream) for column in columns]

@@ -4,7 +4,7 @@ Guarantee   none spent: post-processing of what was released.
 Paper       [ET93] Efron and Tibshirani, An Introduction to the Bootstrap, 17.6: optimism.
 
     (1)  g  <- by P, how much oftener its likeliest label is right than the most frequent one
-    (2)  P' <- the model of P's own counts with noise of the same scales, `AGAIN` times;
+    (2)  P' <- the model of P's own counts with noise of the same kind and scales, `AGAIN` times;
          o  <- what P' says of itself by (1), less what P says of the likeliest label by P'
     (3)  cautious where g - mean o - 1.645 deviations of o < -1 %, or a mean cell is smaller than its noise
     (4)  q(y | x)  proportional to  b_y (P(y | x) / P(y))^t,   b such that labels are as frequent as in P, t the largest of `STEPS` under
@@ -39,14 +39,14 @@ _LEAST, _SCALINGS = 1e-12, 20
 def says_little(model: GraphicalModel, counts: Sequence[NoisyMarginal], chance: np.random.Generator) -> bool:
     """Equations (1) to (3)."""
     label, rows, counts = model.tree.label, row_count(counts), added(counts)
-    noise = np.mean([one.scale * one.counts.size / rows for one in counts if len(one.columns) == 2 and label in one.columns])
+    noise = np.mean([one.noise * one.counts.size / rows for one in counts if len(one.columns) == 2 and label in one.columns])
     if not _CLEAR < noise < _NOISE:
         return bool(noise >= _NOISE)
     shares, drawn = model.counted, model.rows(_ROWS, chance)
     chances, optimism = model.label_chances(drawn), []
     most = int(chances.mean(axis=0).argmax())
     for _ in range(AGAIN):
-        noisy = [replace(one, counts=rows * shares[one.columns] + chance.laplace(0, one.scale, one.counts.shape)) for one in counts]
+        noisy = [replace(one, counts=rows * shares[one.columns] + one.noise_again(chance)) for one in counts]
         other = graphical_model(model.tree.sizes, noisy, steps=_FIT_STEPS)
         own = other.label_chances(other.rows(_ROWS, chance))
         optimism.append(_gain(own, own, int(own.mean(axis=0).argmax())) - _gain(other.label_chances(drawn), chances, most))

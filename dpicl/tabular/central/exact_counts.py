@@ -3,21 +3,20 @@
 Trust       Central: they stay with the curator.
 Unit        One row.
 Neighbours  ADD_OR_REMOVE_ONE: one row adds 1 to one cell of every table.
-Guarantee   none by itself; `noisy` is that of `noisy_count`.
+Guarantee   none by itself; `noisy` is a step of `noisy_steps`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from itertools import combinations
 from math import comb, pi, prod, sqrt
 
 import numpy as np
 
 from dpicl.errors import ParameterError
-from dpicl.mechanisms import noisy_count
+from dpicl.mechanisms.noisy_steps import GaussianBudget, StepBudget
 from dpicl.randomness import Stream
 from dpicl.tabular.central.graphical_model import NoisyMarginal
 from dpicl.tabular.central.junction_tree import Scope
@@ -67,12 +66,12 @@ class ExactCounts:
         """Counts over columns with the label or without."""
         return self.over(columns[:-1]) if self.label in columns else self.over(columns).sum(axis=-1)
 
-    def noisy(self, scope: Scope, *, epsilon: Fraction | None, stream: Stream, with_label: bool = True) -> NoisyMarginal:
-        """Counts over these columns and the label with discrete Laplace noise; exact ones at epsilon = infinity (None)."""
+    def noisy(self, scope: Scope, *, budget: StepBudget, stream: Stream, with_label: bool = True) -> NoisyMarginal:
+        """Counts over these columns and the label with the noise of a budget; exact ones of an infinite one."""
         columns = (*scope, self.label) if with_label else scope
         table = self.of_columns(columns)
-        counts = noisy_count.noisy_counts(table.ravel().tolist(), epsilon=epsilon, stream=stream)
-        return NoisyMarginal(columns, np.array(counts).reshape(table.shape), scale_of(epsilon))
+        counts = np.array(budget.counts(table.ravel().tolist(), stream)).reshape(table.shape)
+        return NoisyMarginal(columns, counts, budget.scale, isinstance(budget, GaussianBudget))
 
     def __add__(self, other: ExactCounts) -> ExactCounts:
         return ExactCounts(self.sizes, {columns: counts + other.tables[columns] for columns, counts in self.tables.items()})
@@ -93,22 +92,17 @@ class ExactCounts:
         return ExactCounts((*sizes, tables[0, len(sizes)].shape[1]), tables)
 
 
-def scale_of(epsilon: Fraction | None) -> float:
-    """Of the noise; 0 at epsilon = infinity (None)."""
-    return 0.0 if epsilon is None else float(1 / epsilon)
-
-
 def cells(sizes: Sequence[int], scope: Scope) -> int:
     """Of counts over these columns and the label."""
     return prod(sizes[column] for column in scope) * sizes[-1]
 
 
-def variation_of_noise(sizes: Sequence[int], scale: float, rows: int) -> list[float]:
+def variation_of_noise(sizes: Sequence[int], deviation: float, rows: int) -> list[float]:
     """Of every column but the label, the expected total variation between so many rows and counts of it with the label, whose noise has this
-    scale; at most 1.
+    deviation; at most 1.
     """
-    deviation = sqrt(2 * sizes[-1]) * scale  # of a bin's count, added over the label
-    return [min(1.0, size * deviation * sqrt(2 / pi) / 2 / rows) for size in sizes[:-1]]  # as of normal noise
+    of_bin = sqrt(sizes[-1]) * deviation  # of a bin's count, added over the label
+    return [min(1.0, size * of_bin * sqrt(2 / pi) / 2 / rows) for size in sizes[:-1]]  # as of normal noise
 
 
 def _scopes(sizes: Sequence[int], triples: bool) -> Iterator[Scope]:

@@ -37,16 +37,28 @@ _BLOCK, _LEAST_FALL = 10, 1e-3
 
 @dataclass(frozen=True)
 class NoisyMarginal:
-    """Counts over some columns in rising order, shape (sizes of the columns), with discrete Laplace noise of this scale (0: none)."""
+    """Counts over some columns in rising order, shape (sizes of the columns), with noise of this scale (0: none): discrete Laplace noise, or
+    discrete Gaussian noise of which it is the standard deviation.
+    """
 
     columns: Scope
     counts: np.ndarray
     scale: float
+    gaussian: bool = False
 
     @property
     def variance(self) -> float:
         """Of the noise in every count, about."""
-        return max(2 * self.scale**2, _LEAST_DEVIATION**2)
+        return max((1 if self.gaussian else 2) * self.scale**2, _LEAST_DEVIATION**2)
+
+    @property
+    def noise(self) -> float:
+        """The mean size of the noise in every count, about."""
+        return self.scale * (math.sqrt(2 / math.pi) if self.gaussian else 1)
+
+    def noise_again(self, chance: np.random.Generator) -> np.ndarray:
+        """Noise of this kind and scale for every count, for what is derived."""
+        return (chance.normal if self.gaussian else chance.laplace)(0, self.scale, self.counts.shape)
 
 
 @dataclass(frozen=True)

@@ -3,19 +3,18 @@
 Trust       Central: the curator reads every row; only noisy counts and the chosen pairs leave.
 Unit        One row.
 Neighbours  ADD_OR_REMOVE_ONE: one row adds 1 to one cell of every count.
-Guarantee   epsilon-DP, delta = 0: all steps in sequence. What a step counts depends on earlier
-            answers, its epsilon on what is left, and they add up to epsilon whatever is chosen
-            (a filter of pure guarantees: Rogers, Roth, Ullman and Vadhan 2016).
+Guarantee   that of the budget, pure or Gaussian (`noisy_steps`): all steps in sequence. What a step counts depends on earlier
+            answers, its part of the budget on what is left, and the parts add up to the budget whatever is chosen.
 Paper       [MMS21] McKenna, Miklau and Sheldon, MST (arXiv 2108.04978), with the label in every count;
             the end is AIM's [MMSM22]: no pair is measured whose counts would be noise.
 
-    (1)  c_i  <- counts over (x_i, y) + noise                           a third of epsilon, over d columns
-    (2)  s_ij <- | counts over (x_i, x_j, y) - those of independence under (1) |_1  -  cells of ij * scale of (4)
-    (3)  the best pair that joins two trees, or none, by exponential noise on s        a sixth, over d - 1 choices
+    (1)  c_i  <- counts over (x_i, y) + noise                           a third of the budget, over d columns
+    (2)  s_ij <- | counts over (x_i, x_j, y) - those of independence under (1) |_1  -  cells of ij * noise of (4)
+    (3)  the best pair that joins two trees, or none, by a noisy maximum of s          a sixth, over d - 1 choices
     (4)  c_ij <- counts over (x_i, x_j, y) + noise                      a half, over d - 1 pairs
          where none is the best: (1) once more, with all that is left
 
-Symbols     d columns, y the label (one category where there is none), noise discrete Laplace. One row moves s_ij by at most 1, two of them apart by 2.
+Symbols     d columns, y the label (one category where there is none), noise the mean size of that in a count. One row moves s_ij by at most 1, two of them apart by 2.
 Not covered persons (the caller pays for their rows); running time.
 """
 
@@ -29,92 +28,81 @@ from itertools import combinations
 
 import numpy as np
 
-from dpicl.accounting.events import pure
-from dpicl.accounting.guarantee import Guarantee, Neighbours
-from dpicl.mechanisms import noisy_count, noisy_max
+from dpicl.mechanisms.noisy_steps import StepBudget
 from dpicl.randomness import Stream
-from dpicl.tabular.central.exact_counts import ExactCounts, scale_of, variation_of_noise
+from dpicl.tabular.central.exact_counts import ExactCounts, variation_of_noise
 from dpicl.tabular.central.graphical_model import NoisyMarginal
 
 FIRST, CHOICE, SECOND = Fraction(1, 3), Fraction(1, 6), Fraction(1, 2)
-"""Parts of epsilon for equations (1), (3) and (4)."""
+"""Parts of the budget for equations (1), (3) and (4)."""
 _SPREAD = 2
 Pair = tuple[int, int]
 
 
 @dataclass(frozen=True)
 class Shares:
-    """What each step may spend; None stands for infinity."""
+    """What each step may spend; of one column there is no pair, and the first step has all."""
 
-    first: Fraction | None
-    choice: Fraction | None
-    second: Fraction | None
+    first: StepBudget
+    choice: StepBudget
+    second: StepBudget
 
     @staticmethod
-    def of(epsilon: float | Fraction, columns: int) -> Shares:
-        """Of one column there is no pair: the first step has all."""
-        total = noisy_count.exact_epsilon(epsilon)
-        if total is None or columns == 1:
-            return Shares(total, None, None)
-        return Shares(total * FIRST / columns, total * CHOICE / (columns - 1), total * SECOND / (columns - 1))
+    def of(budget: StepBudget, columns: int) -> Shares:
+        """Of the whole."""
+        first = budget.times(FIRST / columns if columns > 1 else Fraction(1))
+        pairs = max(columns - 1, 1)
+        return Shares(first, budget.times(CHOICE / pairs), budget.times(SECOND / pairs))
 
-    def rest(self, left: int, columns: int) -> Fraction | None:
+    def rest(self, left: int, columns: int) -> StepBudget:
         """For each column, once a choice has said that of `left` pairs none is worth counting."""
-        if self.choice is None or self.second is None:
-            return None
-        return (left * self.second + (left - 1) * self.choice) / columns
+        return self.second.times(Fraction(left)).plus(self.choice.times(Fraction(left - 1))).times(Fraction(1, columns))
 
 
-def guarantee(epsilon: float | Fraction) -> Guarantee:
-    """What `measure` costs, whatever it chooses: one event, since which steps there are depends on the rows."""
-    total = noisy_count.exact_epsilon(epsilon)
-    cost = math.inf if total is None else float(total)
-    return Guarantee(cost, 0.0, Neighbours.ADD_OR_REMOVE_ONE, "row", pure(cost))
-
-
-def expected_errors(sizes: Sequence[int], epsilon: float, rows: int) -> list[float]:
+def expected_errors(sizes: Sequence[int], budget: StepBudget, rows: int) -> list[float]:
     """Of every column but the label, the expected total variation between its noisy counts and so many rows; at most 1.
 
     Where no pair is worth counting, so that equation (1) is done twice: with fewer rows than that none is.
     """
     features = len(sizes) - 1
-    shares = Shares.of(epsilon, features)
-    once, again = scale_of(shares.first), scale_of(shares.rest(features - 1, features)) or math.inf
+    shares = Shares.of(budget, features)
+    once = shares.first.deviation
+    again = shares.rest(features - 1, features).deviation if features > 1 else math.inf
     return variation_of_noise(sizes, 0.0 if not once else 1 / math.hypot(1 / once, 1 / again), rows)
 
 
-def measure(exact: ExactCounts, *, epsilon: float | Fraction | Shares, stream: Stream) -> list[NoisyMarginal]:
+def measure(exact: ExactCounts, *, budget: StepBudget | Shares, stream: Stream) -> list[NoisyMarginal]:
     """Equations (1) to (4): noisy counts of every column with the label, then those of the chosen pairs, by what each step may spend."""
     features = len(exact.sizes) - 1
-    shares = epsilon if isinstance(epsilon, Shares) else Shares.of(epsilon, features)
+    shares = budget if isinstance(budget, Shares) else Shares.of(budget, features)
     marginals = _star(exact, shares.first, stream)
     scores = pair_scores(exact, marginals, shares.second)
     trees, left = list(range(features)), features - 1
     while left:
         joining = [pair for pair in scores if trees[pair[0]] != trees[pair[1]]]
         candidates = [0, *(scores[pair] for pair in joining)]
-        best = noisy_max.exponential_max(candidates, epsilon=shares.choice, spread=_SPREAD, stream=stream)
+        best = shares.choice.chosen(candidates, spread=_SPREAD, stream=stream)
         if best == 0:
             return marginals + _star(exact, shares.rest(left, features), stream)
         one, other = joining[best - 1]
-        marginals.append(exact.noisy((one, other), epsilon=shares.second, stream=stream))
+        marginals.append(exact.noisy((one, other), budget=shares.second, stream=stream))
         trees = [trees[one] if tree == trees[other] else tree for tree in trees]
         left -= 1
     return marginals
 
 
-def _star(exact: ExactCounts, epsilon: Fraction | None, stream: Stream) -> list[NoisyMarginal]:
+def _star(exact: ExactCounts, budget: StepBudget, stream: Stream) -> list[NoisyMarginal]:
     """Equation (1) for all columns."""
-    return [exact.noisy((column,), epsilon=epsilon, stream=stream) for column in range(exact.label)]
+    return [exact.noisy((column,), budget=budget, stream=stream) for column in range(exact.label)]
 
 
-def pair_scores(exact: ExactCounts, star: Sequence[NoisyMarginal], epsilon: Fraction | None) -> Mapping[Pair, int]:
-    """Equation (2): whole numbers, each of which one row moves by at most 1."""
+def pair_scores(exact: ExactCounts, star: Sequence[NoisyMarginal], later: StepBudget) -> Mapping[Pair, int]:
+    """Equation (2), for a pair that is counted by the budget `later`: whole numbers, each of which one row moves by at most 1."""
     of_label = np.maximum(np.mean([one.counts.sum(axis=0) for one in star], axis=0), 1)
     given = [np.maximum(one.counts, 0.5) / np.maximum(one.counts, 0.5).sum(axis=0) for one in star]
     scores = {}
     for i, j in combinations(range(len(star)), 2):
         independent = np.rint(given[i][:, np.newaxis] * given[j] * of_label).astype(np.int64)
         distance = np.abs(exact.tables[i, j, len(star)] - independent).sum()
-        scores[i, j] = int(distance) - round(independent.size * scale_of(epsilon))
+        scores[i, j] = int(distance) - round(independent.size * later.noise)
     return scores

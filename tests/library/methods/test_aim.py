@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpicl.mechanisms.noisy_steps import PureBudget
 from dpicl.randomness import stream
 from dpicl.tabular.central import adaptive
 from dpicl.tabular.central.adaptive import column_score, column_spread, expected_errors, few_columns, measure, scope_score
@@ -65,7 +66,7 @@ def test_whatever_is_chosen_the_steps_spend_exactly_epsilon_and_choose_by_a_spre
 ) -> None:
     sizes = (*SIZES[:-1], *SIZES[:-1], 2)
     with spending() as (spent, spreads):
-        measure(counts(drawn(count, seed, sizes), sizes), epsilon=epsilon, stream=stream(seed, "measure", "", ""))
+        measure(counts(drawn(count, seed, sizes), sizes), budget=PureBudget.of(epsilon), stream=stream(seed, "measure", "", ""))
     assert all(spread == 2 or spread % 4 == 0 for spread in spreads)
     assert sum(spent) == Fraction(epsilon)
 
@@ -74,7 +75,7 @@ def test_three_columns_of_which_no_two_say_anything_of_the_label_are_found() -> 
     rows = drawn(20_000, 0, (2,) * 11)
     rows[:, -1] = rows[:, 1] ^ rows[:, 4] ^ rows[:, 7]
     sizes = (2,) * 11
-    found = measure(counts(rows, sizes), epsilon=1.0, stream=stream(0, "measure", "", ""))
+    found = measure(counts(rows, sizes), budget=PureBudget.of(1.0), stream=stream(0, "measure", "", ""))
     assert (1, 4, 7, 10) in [one.columns for one in found]
     shares = graphical_model(sizes, found).counted[1, 4, 7, 10]
     said = shares[..., 1] / shares.sum(axis=-1)
@@ -86,9 +87,9 @@ def test_of_many_columns_those_are_counted_that_say_something_of_the_label() -> 
     rows = drawn(800, 1, (8,) * 20 + (2,))
     for column in (3, 11):
         rows[:, column] = np.where(np.random.default_rng(column).random(800) < 0.6, rows[:, -1] * 7, rows[:, column])
-    found = measure(counts(rows, (8,) * 20 + (2,)), epsilon=1.0, stream=stream(0, "measure", "", ""))
+    found = measure(counts(rows, (8,) * 20 + (2,)), budget=PureBudget.of(1.0), stream=stream(0, "measure", "", ""))
     counted = {one.columns[0] for one in found if len(one.columns) == 2 and one.columns[1] == 20}
-    few = few_columns((8,) * 20 + (2,), 800, Fraction(19, 20))
+    few = few_columns((8,) * 20 + (2,), 800, PureBudget(Fraction(19, 20)))
     assert few is not None and {3, 11} <= counted and len(counted) == few <= 5
     assert {*range(21)} == {column for one in found for column in one.columns}, "the others on their own"
 
@@ -96,15 +97,15 @@ def test_of_many_columns_those_are_counted_that_say_something_of_the_label() -> 
 @pytest.mark.parametrize(("sizes", "rows", "epsilon"), [((4, 4, 4, 4, 2), 200, 2.0), ((4,) * 12 + (2,), 4000, 0.1)], ids=["all", "chosen"])
 def test_errors_are_those_of_the_noise(sizes: tuple[int, ...], rows: int, epsilon: float) -> None:
     label, exact = len(sizes) - 1, counts(drawn(rows, 0, sizes), sizes)
-    assert (few_columns(sizes, rows, Fraction(epsilon) * 19 / 20) is None) == (len(sizes) == 5)
+    assert (few_columns(sizes, rows, PureBudget(Fraction(epsilon) * 19 / 20)) is None) == (len(sizes) == 5)
     apart = []
     for seed in range(40):
-        for one in measure(exact, epsilon=epsilon, stream=stream(seed, "measure", "", "")):
+        for one in measure(exact, budget=PureBudget.of(epsilon), stream=stream(seed, "measure", "", "")):
             if one.columns != (label,):
                 noise = one.counts - exact.of_columns(one.columns)
                 apart.append(np.abs(noise.sum(axis=1) if label in one.columns else noise).sum() / 2 / rows)
-    assert np.mean(apart) == pytest.approx(np.mean(expected_errors(sizes, epsilon, rows)), rel=0.2)
-    assert expected_errors(sizes, math.inf, rows) == [0] * label
+    assert np.mean(apart) == pytest.approx(np.mean(expected_errors(sizes, PureBudget.of(epsilon), rows)), rel=0.2)
+    assert expected_errors(sizes, PureBudget.of(math.inf), rows) == [0] * label
 
 
 def test_marginals_that_no_clique_has_are_those_of_the_rows() -> None:
@@ -127,7 +128,7 @@ def test_a_pair_is_counted_only_if_its_clique_fits(monkeypatch: pytest.MonkeyPat
     rows[:, 1] = rows[:, 0]
     for widest in (1 << 15, 8):
         monkeypatch.setattr(adaptive, "_WIDEST", widest)
-        found = measure(counts(rows), epsilon=20.0, stream=stream(0, "measure", "", ""))
+        found = measure(counts(rows), budget=PureBudget.of(20.0), stream=stream(0, "measure", "", ""))
         assert any({0, 1} <= {*one.columns} for one in found) == (widest > 8)
 
 

@@ -17,6 +17,7 @@ from dpicl.accounting.guarantee import Guarantee, Neighbours
 from dpicl.errors import ParameterError
 from dpicl.lm import HashScorer
 from dpicl.mechanisms import noisy_count
+from dpicl.mechanisms.noisy_steps import PureBudget, StepBudget
 from dpicl.methods import METHODS, Options, tabular, unit_of
 from dpicl.methods.common import draws_for
 from dpicl.methods.options import MstOptions
@@ -24,7 +25,7 @@ from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import stream
 from dpicl.tabular.central.exact_counts import ExactCounts, check_counts
 from dpicl.tabular.central.graphical_model import NoisyMarginal, added, graphical_model
-from dpicl.tabular.central.spanning_tree import Shares, guarantee, measure, pair_scores
+from dpicl.tabular.central.spanning_tree import Shares, measure, pair_scores
 from dpicl.tabular.reading.split import split_table
 from dpicl.types import PrivateCodes, PrivateTable
 from tests.direct import run as run_method
@@ -66,7 +67,7 @@ def test_one_row_moves_every_score_by_at_most_one_and_every_count_in_one_cell(co
     rows = np.stack([rng.integers(size, size=count + 1) for size in SIZES], axis=1).astype(np.uint8)
     star = [NoisyMarginal((column, 4), rng.integers(-9, 30, (SIZES[column], 2)), 1.0) for column in range(4)]
     more, less = counts(rows), counts(rows[1:])
-    with_row, without = pair_scores(more, star, Fraction(1)), pair_scores(less, star, Fraction(1))
+    with_row, without = pair_scores(more, star, PureBudget(Fraction(1))), pair_scores(less, star, PureBudget(Fraction(1)))
     assert all(abs(with_row[pair] - without[pair]) <= 1 for pair in with_row)
     for columns, table in more.tables.items():
         assert np.abs(table - less.tables[columns]).sum() == 1
@@ -76,15 +77,15 @@ def test_one_row_moves_every_score_by_at_most_one_and_every_count_in_one_cell(co
 @settings(max_examples=40, deadline=None)
 def test_whatever_is_chosen_the_steps_spend_exactly_epsilon(count: int, seed: int, epsilon: float) -> None:
     with spending() as (spent, spreads):
-        measure(counts(population(count, seed)), epsilon=epsilon, stream=stream(seed, "measure", "", ""))
+        measure(counts(population(count, seed)), budget=PureBudget.of(epsilon), stream=stream(seed, "measure", "", ""))
     assert {*spreads} == {2}
     assert sum(spent) == Fraction(epsilon)
 
 
 def test_the_guarantee_is_epsilon_for_a_row_more_or_less() -> None:
-    stated = guarantee(2.0)
+    stated = PureBudget.of(2.0).guarantee()
     assert stated.epsilon == 2.0 and stated.delta == 0 and stated.neighbours is Neighbours.ADD_OR_REMOVE_ONE
-    assert guarantee(math.inf).epsilon == math.inf and Shares.of(math.inf, 3).first is None
+    assert PureBudget.of(math.inf).guarantee().epsilon == math.inf and Shares.of(PureBudget.of(math.inf), 3).first.amount is None
 
 
 def test_more_counts_than_fit_into_memory_are_refused_by_their_number() -> None:
@@ -99,19 +100,19 @@ def test_beside_gaussian_noise_no_path_costs_more_than_is_priced() -> None:
     def priced(*steps: Guarantee) -> float:
         return compose([beside, *steps], delta=2e-6).epsilon
 
-    def step(share: Fraction | None) -> Guarantee:
-        return noisy_count.guarantee(share)
+    def step(share: StepBudget) -> Guarantee:
+        return noisy_count.guarantee(share.amount)
 
     columns, noise = 12, gaussian(sigma=2.0)
     beside = price(noise, neighbours=Neighbours.ADD_OR_REMOVE_ONE, unit="row", delta=1e-6)
-    shares = Shares.of(2.0, columns)
+    shares = Shares.of(PureBudget.of(2.0), columns)
     stops = [*[step(shares.first)] * columns, step(shares.choice), *[step(shares.rest(columns - 1, columns))] * columns]
     goes_on = [*[step(shares.first)] * columns, *[step(shares.choice), step(shares.second)] * (columns - 1)]
-    assert priced(guarantee(2.0)) >= max(priced(*stops), priced(*goes_on))
+    assert priced(PureBudget.of(2.0).guarantee()) >= max(priced(*stops), priced(*goes_on))
 
 
 def test_pairs_that_say_more_are_counted_and_make_no_circle() -> None:
-    found = measure(counts(population(20_000)), epsilon=5.0, stream=stream(0, "measure", "", ""))
+    found = measure(counts(population(20_000)), budget=PureBudget.of(5.0), stream=stream(0, "measure", "", ""))
     pairs = [one.columns[:2] for one in found if len(one.columns) == 3]
     assert (0, 1) in pairs and len(pairs) == len(set(pairs)) <= 3
     seen: list[set[int]] = []
@@ -122,7 +123,7 @@ def test_pairs_that_say_more_are_counted_and_make_no_circle() -> None:
 
 
 def test_of_a_small_table_no_pair_is_counted_and_columns_are_counted_twice() -> None:
-    found = measure(counts(population(5)), epsilon=0.5, stream=stream(1, "measure", "", ""))
+    found = measure(counts(population(5)), budget=PureBudget.of(0.5), stream=stream(1, "measure", "", ""))
     assert [one.columns for one in found] == [(column, 4) for column in range(4)] * 2
     merged = added(found)
     assert [one.columns for one in merged] == [(column, 4) for column in range(4)]
@@ -131,7 +132,7 @@ def test_of_a_small_table_no_pair_is_counted_and_columns_are_counted_twice() -> 
 
 def test_a_model_of_exact_counts_draws_the_population_again() -> None:
     rows = population(20_000)
-    model = graphical_model(SIZES, measure(counts(rows), epsilon=math.inf, stream=stream(0, "measure", "", "")))
+    model = graphical_model(SIZES, measure(counts(rows), budget=PureBudget.of(math.inf), stream=stream(0, "measure", "", "")))
     drawn = model.rows(40_000, np.random.default_rng(0))
     for columns in ((0, 4), (3, 4), (0, 1, 4)):
         shape = [SIZES[column] for column in columns]

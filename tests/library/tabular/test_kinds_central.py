@@ -16,6 +16,7 @@ from dpicl.contract.columns import CategoryColumn
 from dpicl.errors import ParameterError
 from dpicl.mechanisms import noisy_count
 from dpicl.mechanisms.noisy_mean import Grid, noisy_means
+from dpicl.mechanisms.noisy_steps import PureBudget
 from dpicl.randomness import stream
 from dpicl.tabular.central.aggregate import AggregateOptions, aggregate, exact_sums, guarantee
 from dpicl.tabular.central.bins import row_bins, row_encoding
@@ -133,7 +134,7 @@ def test_whatever_the_label_one_row_moves_scores_by_one_and_counts_in_one_cell(c
     rows = np.stack([rng.integers(size, size=count + 1) for size in sizes], axis=1).astype(np.uint8)
     star = [NoisyMarginal((column, 3), rng.integers(-9, 30, (sizes[column], label)), 1.0) for column in range(3)]
     more, less = (ExactCounts.of(PrivateCodes(part), sizes) for part in (rows, rows[1:]))
-    with_row, without = pair_scores(more, star, Fraction(1)), pair_scores(less, star, Fraction(1))
+    with_row, without = pair_scores(more, star, PureBudget(Fraction(1))), pair_scores(less, star, PureBudget(Fraction(1)))
     assert all(abs(with_row[pair] - without[pair]) <= 1 for pair in with_row)
     assert all(np.abs(table - less.tables[columns]).sum() == 1 for columns, table in more.tables.items())
 
@@ -143,7 +144,7 @@ def test_a_model_of_exact_counts_has_the_shares_of_every_column_with_the_label(k
     contract = kind_contract(kind)
     table = PrivateTable(random_table(contract, 3000, 0))
     sizes, rows = row_encoding(contract).sizes, row_bins(table, contract)
-    counted = measure(ExactCounts.of(PrivateCodes(rows), sizes), epsilon=math.inf, stream=stream(0, "measure", "", ""))
+    counted = measure(ExactCounts.of(PrivateCodes(rows), sizes), budget=PureBudget.of(math.inf), stream=stream(0, "measure", "", ""))
     drawn = graphical_model(sizes, counted).rows(30_000, np.random.default_rng(0))
     for column in range(len(sizes) - 1):
         cells = [codes[:, column].astype(int) * sizes[-1] + codes[:, -1] for codes in (rows, drawn)]
@@ -156,7 +157,7 @@ def test_a_label_of_256_classes_is_counted_and_too_many_counts_are_refused() -> 
     label = rng.integers(256, size=4000)
     rows = np.stack([label % 4, label // 64, label], axis=1).astype(np.uint8)
     check_counts(sizes, "wide")
-    counted = measure(ExactCounts.of(PrivateCodes(rows), sizes), epsilon=50.0, stream=stream(0, "measure", "", ""))
+    counted = measure(ExactCounts.of(PrivateCodes(rows), sizes), budget=PureBudget.of(50.0), stream=stream(0, "measure", "", ""))
     drawn = graphical_model(sizes, counted).rows(4000, rng)
     assert drawn[:, -1].max() == 255 and (drawn[:, 0] == drawn[:, -1] % 4).mean() > 0.95
     with pytest.raises(ParameterError, match="at most 16,777,216 counts of pairs of columns; wide has"):
