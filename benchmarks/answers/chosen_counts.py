@@ -5,7 +5,7 @@ where epsilon is large. Noise is seeded; rows are in the contract's bins; `true`
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,11 +46,11 @@ class Codes:
 def measure(figures: Figures) -> None:
     """Means over seeds of accuracy and AUC, by logistic regression and by gradient boosting."""
     print(f"{'table':12}{'eps':>5}{'majority':>10}" + "".join(f"{f'{way} {kind}':>16}" for way in ("true", *WAYS) for kind in ("LR", "GB")))
-    for name, epsilons, tables in _tables():
-        for epsilon in epsilons:
-            found = [_compared(codes, epsilon, seed) for seed, codes in enumerate(tables)]
+    for name, of_seeds in tables(("wide", "xor"), len(SEEDS)):
+        for epsilon in MADE.get(name, (1.0, 10.0)):
+            found = [_compared(codes, epsilon, seed) for seed, codes in enumerate(of_seeds)]
             means = {key: np.mean([one[key] for one in found], axis=0) for key in found[0]}
-            most = float(np.mean([np.bincount(codes.test[:, -1]).max() / len(codes.test) for codes in tables]))
+            most = float(np.mean([np.bincount(codes.test[:, -1]).max() / len(codes.test) for codes in of_seeds]))
             print(f"{name:12}{epsilon:5g}{most:10.3f}" + "".join(f"{mean[0]:10.3f}/{mean[1]:.3f}" for mean in means.values()), flush=True)
             _figures(figures, name, epsilon, means, most)
 
@@ -65,9 +65,10 @@ def _figures(figures: Figures, name: str, epsilon: float, means: Mapping[str, An
         figures.at_most(f"aim-points-under-true-rows-{name}", 100 * (means["true LR"][0] - means["AIM LR"][0]), 0.5)
 
 
-def _tables() -> Iterator[tuple[str, tuple[float, ...], list[Codes]]]:
-    yield "wide", MADE["wide"], [_wide(seed) for seed in SEEDS]
-    yield "xor", MADE["xor"], [_xor(seed) for seed in SEEDS]
+def tables(made: Sequence[str], seeds: int) -> Iterator[tuple[str, list[Codes]]]:
+    """Those that are made up, anew for every seed, then eight real ones."""
+    makers = {"wide": _wide, "xor": _xor}
+    yield from ((name, [makers[name](seed) for seed in range(seeds)]) for name in made)
     settings = Settings.from_environment()
     if settings.data is None:
         print("DPICL_DATA is not set, real tables are not measured")
@@ -76,7 +77,7 @@ def _tables() -> Iterator[tuple[str, tuple[float, ...], list[Codes]]]:
         contract = settings.contract(name)
         split = split_table(load_source(contract, data_folder=settings.data, cache_folder=settings.cache), contract)
         codes = Codes(row_bins(split.train, contract), row_bins(split.test, contract), tuple(row_encoding(contract).sizes))
-        yield name, (1.0, 10.0), [codes] * len(SEEDS)
+        yield name, [codes] * seeds
 
 
 def _wide(seed: int) -> Codes:
@@ -104,18 +105,14 @@ def _compared(codes: Codes, epsilon: float, seed: int) -> dict[str, tuple[float,
     rows = {"true": codes.train.astype(np.int64)}
     for way, measured in WAYS.items():
         counts = measured(exact, budget=PureBudget.of(epsilon), stream=stream(seed, "bench", way, str(epsilon)))
-        rows[way] = (_rows if way == "AIM" else _plain)(graphical_model(codes.sizes, counts), counts, seed)
-    return {f"{way} {kind}": _scored(of_way, codes, kind) for way, of_way in rows.items() for kind in ("LR", "GB")}
+        rows[way] = rows_of(way, graphical_model(codes.sizes, counts), counts, seed)
+    return {f"{way} {kind}": scored(of_way, codes, kind) for way, of_way in rows.items() for kind in ("LR", "GB")}
 
 
-def _plain(model: GraphicalModel, counts: list[NoisyMarginal], seed: int) -> np.ndarray:
-    return model.rows(ROWS, np.random.default_rng(seed))
-
-
-def _rows(model: GraphicalModel, counts: list[NoisyMarginal], seed: int) -> np.ndarray:
-    """As AIM-TabICL draws them."""
+def rows_of(way: str, model: GraphicalModel, counts: list[NoisyMarginal], seed: int) -> np.ndarray:
+    """As MST-TabICL and AIM-TabICL draw them."""
     chance = np.random.default_rng(seed)
-    return cautious_rows(model, ROWS, chance) if says_little(model, counts, chance) else model.rows(ROWS, chance)
+    return cautious_rows(model, ROWS, chance) if way == "AIM" and says_little(model, counts, chance) else model.rows(ROWS, chance)
 
 
 def measure_floor(figures: Figures) -> None:
@@ -129,7 +126,7 @@ def measure_floor(figures: Figures) -> None:
                 codes = made(seed)
                 exact = ExactCounts.of(PrivateCodes(codes.train), codes.sizes, triples=True)
                 counts = adaptive.measure(exact, budget=PureBudget.of(epsilon), stream=stream(seed, "bench", "floor", str(epsilon)))
-                accuracy, auc = _scored(_rows(graphical_model(codes.sizes, counts), counts, seed), codes, "LR")
+                accuracy, auc = scored(rows_of("AIM", graphical_model(codes.sizes, counts), counts, seed), codes, "LR")
                 found.append((100 * (np.bincount(codes.test[:, -1]).max() / len(codes.test) - accuracy), auc))
             under, aucs = np.array(found).T
             bound = under.mean() + 1.729 * under.std(ddof=1) / np.sqrt(len(under))  # Student's t, 19 degrees of freedom
@@ -145,7 +142,8 @@ def _flat(seed: int) -> Codes:
     return Codes(codes[:1000], codes[1000:], (4,) * 8 + (2,))
 
 
-def _scored(rows: np.ndarray, codes: Codes, kind: str) -> tuple[float, float]:
+def scored(rows: np.ndarray, codes: Codes, kind: str) -> tuple[float, float]:
+    """Accuracy and AUC of logistic regression (`LR`) or gradient boosting (`GB`) trained on these rows."""
     truth, chances = codes.test[:, -1], np.zeros((len(codes.test), codes.sizes[-1]))
     if len(np.unique(rows[:, -1])) == 1:
         chances[:, rows[0, -1]] = 1

@@ -43,6 +43,7 @@ from dpicl.accounting.accountant import price
 from dpicl.accounting.calibration import calibrate, rational_above, rational_below
 from dpicl.accounting.events import gaussian, pure
 from dpicl.accounting.guarantee import Guarantee, Neighbours
+from dpicl.errors import ParameterError
 from dpicl.mechanisms import discrete_gaussian, noisy_count, noisy_max
 from dpicl.randomness import Stream
 
@@ -52,6 +53,8 @@ _FINE = 400
 """Least variance on whole numbers: then at most a hundredth of it is more."""
 _MEAN = math.sqrt(2 / math.pi)
 """Of the size of normal noise, in deviations."""
+MOST_EPSILON = 500
+"""Of a Gaussian budget: beyond it there is next to no noise, and grids of losses do not hold it."""
 _FARTHEST, _ROUNDING = 36.0, 2.0**-40
 
 
@@ -241,9 +244,11 @@ class GaussianTotal:
     @staticmethod
     def of(epsilon: float, *, delta: float, neighbours: Neighbours, unit: str = "row", rows: int = 1) -> GaussianTotal:
         """The largest that costs at most (epsilon, delta) for a unit of at most so many rows, under these neighbours; equation (3).
-        Raises ParameterError: epsilon is not positive, or delta outside (0, 1); PrivacyError: no Gaussian noise costs this much.
+        Raises ParameterError: epsilon is outside (0, 500] and not infinite, or delta outside (0, 1); PrivacyError: no noise costs this much.
         """
         exact = noisy_count.exact_epsilon(epsilon)
+        if exact is not None and exact > MOST_EPSILON:
+            raise ParameterError("epsilon", epsilon, f"a number in (0, {MOST_EPSILON}] with gaussian noise, or inf")
         sigma = None if exact is None else rows * Fraction(_multiplier(float(exact), delta, neighbours))
         return GaussianTotal(sigma, rows, neighbours, unit, delta)
 

@@ -88,11 +88,11 @@ class MstTabicl(RowMethod[Counts]):
 
     def _priced(self, contract: Contract, unit: Unit, cell: Cell) -> tuple[StepBudget, Guarantee]:
         """What the steps of a release may spend, and what that costs. Raises PrivacyError: there is no delta to spend."""
-        delta, privacy = unit.chosen(self.options).delta, contract.privacy
-        if delta is None:
+        options, privacy, delta = unit.chosen(self.options), contract.privacy, self._delta(contract, unit)
+        if options.noise == "laplace":
             pure = PureBudget.of(epsilon_of(cell))
             return pure, for_unit(pure.guarantee(), contract)
-        if not privacy.budget.benchmark and not privacy.budget.delta:
+        if not delta or not (privacy.budget.benchmark or privacy.budget.delta):
             raise PrivacyError(
                 f"{contract.name}: its budget has no delta, which gaussian noise needs; expected budget.delta, or noise laplace"
             )
@@ -100,9 +100,15 @@ class MstTabicl(RowMethod[Counts]):
         total = GaussianTotal.of(epsilon_of(cell), delta=delta, neighbours=Neighbours(privacy.neighbours), unit=privacy.unit, rows=rows)
         return total.budget, total.guarantee()
 
+    def _delta(self, contract: Contract, unit: Unit) -> float | None:
+        """Of every release; None without Gaussian noise, or where nobody states one."""
+        chosen = unit.chosen(self.options)
+        return (chosen.delta or contract.privacy.budget.delta or None) if chosen.noise == "gaussian" else None
+
     def identity(self, contract: Contract, unit: Unit, cell: Cell) -> dict[str, object]:
-        """See `Method`."""
-        return unit.chosen(self.options).model_dump(mode="json")
+        """See `Method`; a delta that is the budget's is written out: the budget is no part of a name."""
+        chosen, delta = unit.chosen(self.options).model_dump(mode="json"), self._delta(contract, unit)
+        return chosen if delta is None else {**chosen, "delta": delta}
 
     def statement(self, contract: Contract, unit: Unit, cell: Cell, cost: Cost) -> str:
         """See `Method`."""

@@ -163,14 +163,12 @@ class MstOptions(Frozen):
     the contract protects, a row or a person, under its neighbours.
     """
     delta: Annotated[float, Field(gt=0, lt=1)] | None = None
-    """`gaussian` only, and required: delta of a whole release; should be far below 1 / (number of rows or persons)."""
+    """`gaussian` only: delta of a whole release, far below 1 / (number of rows or persons); that of the contract's budget if left out."""
 
     @model_validator(mode="after")
     def _delta_fits_noise(self) -> MstOptions:
-        if (self.noise == "gaussian") != (self.delta is not None):
-            raise ValueError(
-                f"noise {self.noise} with delta {self.delta}; expected a delta with gaussian noise, and none with laplace noise"
-            )
+        if self.noise == "laplace" and self.delta is not None:
+            raise ValueError("delta with laplace noise, which has none to spend; expected `noise: gaussian`")
         return self
 
 
