@@ -29,6 +29,7 @@ from tests.statistical.sizes import RUNS
 SLOW = (
     "few-shot-fixed",
     "few-shot-fresh",
+    "gaussian-release",
     "gdp-release-1-column",
     "gdp-release-2-columns",
     "gdp-release-person",

@@ -1,0 +1,170 @@
+"""Gaussian noise of MST- and AIM-TabICL: every path spends the whole budget, and epsilon and delta are for what the contract protects."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from dpicl.accounting.accountant import check
+from dpicl.accounting.filters import Spent
+from dpicl.accounting.guarantee import Neighbours
+from dpicl.contract import Contract
+from dpicl.contract.declared import Privacy
+from dpicl.errors import PrivacyError
+from dpicl.mechanisms.noisy_steps import GaussianBudget, GaussianTotal
+from dpicl.methods import METHODS, Options, tabular, unit_of
+from dpicl.methods.common import draws_for
+from dpicl.methods.options import MstOptions
+from dpicl.pipeline import Cell, Unit
+from dpicl.randomness import stream
+from dpicl.tabular.central import adaptive, spanning_tree
+from dpicl.tabular.central.cautious import says_little
+from dpicl.tabular.central.exact_counts import ExactCounts
+from dpicl.tabular.central.graphical_model import NoisyMarginal, added, graphical_model
+from dpicl.types import PrivateCodes, PrivateTable
+from tests.library.examples import private_contract, random_table, small_contract
+from tests.library.methods.spending import gaussian_steps
+
+SIZES = (2, 3, 2, 4, 2, 3, 2, 4, 2)
+METHOD = pytest.mark.parametrize("name", ["mst_tabicl", "aim_tabicl"])
+WAY = pytest.mark.parametrize(
+    ("measure", "expected"),
+    [(spanning_tree.measure, spanning_tree.expected_errors), (adaptive.measure, adaptive.expected_errors)],
+    ids=["MST", "AIM"],
+)
+
+
+def counts(count: int, seed: int, sizes: tuple[int, ...] = SIZES) -> ExactCounts:
+    """Of rows whose second column leans on the first."""
+    rng = np.random.default_rng(seed)
+    rows = np.stack([rng.integers(size, size=count) for size in sizes], axis=1).astype(np.uint8)
+    rows[: count // 2, 1] = rows[: count // 2, 0]
+    return ExactCounts.of(PrivateCodes(rows), sizes, triples=True)
+
+
+@WAY
+@given(st.sampled_from([0, 9, 300, 3000]), st.integers(0, 99), st.fractions(Fraction(1, 1000), 8))
+@settings(max_examples=15, deadline=None)
+def test_whatever_is_chosen_the_steps_spend_exactly_the_budget(
+    measure: Callable[..., Any], expected: object, count: int, seed: int, amount: Fraction
+) -> None:
+    with gaussian_steps() as steps:
+        found = measure(counts(count, seed), budget=GaussianBudget(amount), stream=stream(seed, "measure", "", ""))
+    assert sum(step.amount for step in steps) == amount
+    assert len([step for step in steps if step.variance]) == len(found) and all(one.gaussian for one in found)
+
+
+@WAY
+def test_errors_are_those_of_the_noise(measure: Callable[..., Any], expected: Callable[..., list[float]]) -> None:
+    sizes, rows, budget = (4, 4, 4, 4, 2), 200, GaussianBudget(Fraction(1, 20))
+    exact, apart = counts(rows, 0, sizes), []
+    for seed in range(40):
+        for one in added(measure(exact, budget=budget, stream=stream(seed, "measure", "", ""))):
+            if len(one.columns) == 2:
+                apart.append(np.abs((one.counts - exact.of_columns(one.columns)).sum(axis=1)).sum() / 2 / rows)
+    assert np.mean(apart) == pytest.approx(np.mean(expected(sizes, budget, rows)), rel=0.2)
+
+
+def test_counts_of_two_steps_are_as_exact_together_as_their_variances_say() -> None:
+    one, other = (NoisyMarginal((0, 1), np.full((2, 2), value), scale, gaussian=True) for value, scale in ((0.0, 3.0), (25.0, 4.0)))
+    (both,) = added([one, other])
+    assert both.gaussian and both.scale == pytest.approx(2.4) and both.counts[0, 0] == pytest.approx(9)
+    assert both.variance == pytest.approx(5.76)
+
+
+def test_gaussian_counts_that_say_something_of_the_label_are_believed_and_noise_is_not() -> None:
+    sizes, believed = (4, 4, 4, 2), {}
+    leaning, flat = np.array([[90, 10], [70, 30], [40, 60], [10, 90]]) * 2, np.array([[70, 30]] * 4) * 2
+    for name, cells in (("leaning", leaning), ("flat", flat)):
+        rng = np.random.default_rng(1)
+        found = [NoisyMarginal((column, 3), cells + rng.normal(0, 30, (4, 2)), 30.0, gaussian=True) for column in range(3)]
+        believed[name] = not says_little(graphical_model(sizes, found), found, rng)
+    assert believed == {"leaning": True, "flat": False}
+
+
+def _unit(name: str, contract: Contract, epsilon: float = 1.0, **options: Any) -> Unit:
+    chosen = Options.model_validate({name: {"noise": "gaussian", **options}})
+    return unit_of(name, contract.name, 0, (epsilon,), (1,), (), False, chosen)
+
+
+def _protecting(**privacy: Any) -> Contract:
+    contract = private_contract()
+    stated = {"budget": {"epsilon": 9, "delta": 1e-6}, **privacy}
+    return contract.model_copy(update={"privacy": Privacy.model_validate(stated)})
+
+
+@METHOD
+@pytest.mark.parametrize(
+    ("privacy", "moved", "unit"),
+    [
+        ({}, 1, "row"),
+        ({"neighbours": "replace-one"}, 2, "row"),
+        ({"unit": "person", "person": {"id_column": "age", "max_rows": 5}}, 5, "person"),
+        ({"unit": "person", "person": {"id_column": "age", "max_rows": 5}, "neighbours": "replace-one"}, 10, "person"),
+    ],
+    ids=["row", "replaced row", "person", "replaced person"],
+)
+def test_epsilon_and_delta_are_charged_for_what_the_contract_protects(name: str, privacy: dict[str, Any], moved: int, unit: str) -> None:
+    """The same as one Gaussian that is moved so many times as far as by one row."""
+    contract = _protecting(**privacy)
+    (cost,) = METHODS[name].releases(contract, _unit(name, contract, delta=1e-6)).values()
+    charged = cost.charged
+    assert 0.995 <= charged.epsilon <= 1 and (charged.delta, charged.unit) == (1e-6, unit)
+    check(charged)
+    spent = Spent.nothing().plus(charged)
+    assert spent.cost(1e-6).epsilon == pytest.approx(charged.epsilon) and 1 < spent.plus(charged).cost(1e-6).epsilon < 2.3
+    budget = tabular(name)._priced(contract, _unit(name, contract, delta=1e-6), Cell("counts", 1.0))[0]  # type: ignore[attr-defined]
+    row = GaussianTotal.of(1.0, delta=1e-6, neighbours=Neighbours.ADD_OR_REMOVE_ONE).budget
+    assert row.amount is not None and float(row.amount / budget.amount) == pytest.approx(moved**2, rel=0.02)
+
+
+@METHOD
+def test_delta_is_the_budgets_where_nobody_says_it_and_part_of_the_name(name: str) -> None:
+    contract = _protecting()
+    cell, method = Cell("counts", 1.0), METHODS[name]
+    (cost,) = method.releases(contract, _unit(name, contract)).values()
+    assert cost.charged.delta == 1e-6
+    stated, default = _unit(name, contract, delta=1e-6), _unit(name, contract)
+    assert method.identity(contract, stated, cell) == method.identity(contract, default, cell)
+    other = _protecting(budget={"epsilon": 9, "delta": 1e-7})
+    assert method.identity(other, default, cell) != method.identity(contract, default, cell)
+    assert ", 1e-06)-DP" in method.statement(contract, default, cell, cost)
+
+
+@METHOD
+def test_without_a_delta_to_spend_gaussian_noise_is_refused(name: str) -> None:
+    for contract, options in ((private_contract(), {"delta": 1e-6}), (private_contract(), {}), (small_contract(), {})):
+        with pytest.raises(
+            PrivacyError, match="its budget has no delta, which gaussian noise needs; expected budget.delta, or noise laplace"
+        ):
+            METHODS[name].releases(contract, _unit(name, contract, **options))
+    assert METHODS[name].releases(small_contract(), _unit(name, small_contract(), delta=1e-6)), "on a benchmark a stated one is enough"
+    with pytest.raises(ValidationError, match="delta with laplace noise"):
+        MstOptions(delta=1e-6)
+    with pytest.raises(ValidationError, match="greater than 0"):
+        MstOptions(noise="gaussian", delta=0)
+
+
+@METHOD
+@pytest.mark.parametrize("epsilon", [1.0, 10.0, math.inf])
+def test_a_release_is_read_as_it_was_published_and_batches_are_the_whole(name: str, epsilon: float) -> None:
+    contract = small_contract()
+    unit, method, cell = _unit(name, contract, epsilon, delta=1e-6), tabular(name), Cell("counts", epsilon)
+    table, draws = random_table(contract, 300, 0), draws_for(contract, 0)
+    whole = method.draw(PrivateTable(table), contract, unit, draws, [cell], {})[cell]
+    batches = [method.count(PrivateTable(part), contract, unit, draws, [cell]) for part in (table[:100], table[100:])]
+    assert method.encode(method.merge(batches, contract, unit, draws, [cell])[cell]) == method.encode(whole)
+    again = method.decode(method.encode(whole), contract, unit, cell)
+    assert method.encode(again) == method.encode(whole) and [one.gaussian for one in again] == [one.gaussian for one in whole]
+    assert all(one.scale for one in whole) == (epsilon < math.inf)
+    assert method.rows(again, contract, unit, cell, draws, 50).codes.shape[0] == 50
+    errors = method.column_errors(contract, unit, cell, 300)
+    assert set(errors) == set(contract.features) and all(0 <= error <= 1 for error in errors.values())
