@@ -20,7 +20,7 @@ class Budget(Frozen):
     epsilon: Annotated[float, Field(gt=0)] | None = None
     """Cap on the total epsilon of all releases of the account, in nats; a cap set later by `dpicl budget` replaces it."""
     delta: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    """Delta of the cap; 0 where every mechanism is pure, as all mechanisms for tables are."""
+    """Delta of the cap; 0 where every mechanism is pure, as those for tables are without `noise: gaussian`."""
 
     @model_validator(mode="after")
     def _one_of(self) -> Budget:

@@ -81,6 +81,10 @@ class MstTabicl(RowMethod[Counts]):
         """Prototypes of each label in turn demonstrate."""
         return {"shot_selection": SHOWN}
 
+    def alternatives(self, contract: Contract) -> Sequence[tuple[Mapping[str, str], int]]:
+        """Both kinds of noise, where the contract's budget has a delta to spend."""
+        return (({}, 4), *([({"noise": "gaussian"}, 4)] if contract.privacy.budget.delta else []))
+
     def releases(self, contract: Contract, unit: Unit) -> dict[Cell, Cost]:
         """One per epsilon. Raises ParameterError: there is more to count than fits into memory."""
         check_counts(row_encoding(contract).sizes, contract.name)

@@ -16,7 +16,15 @@ from dpicl.accounting.amplification import amplify
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.accounting.pure import pure_epsilon
 from dpicl.errors import ParameterError, PrivacyError
-from dpicl.mechanisms.noisy_max import _one_of, exponential_guarantee, exponential_max, exponential_maxima, gaussian_max, gaussian_maxima
+from dpicl.mechanisms.noisy_max import (
+    _one_of,
+    bounded_range_max,
+    exponential_guarantee,
+    exponential_max,
+    exponential_maxima,
+    gaussian_max,
+    gaussian_maxima,
+)
 from dpicl.randomness import stream
 from tests.library.examples import exact_law
 from tests.library.maxima import law_of_maximum
@@ -96,6 +104,7 @@ def test_without_epsilon_or_variance_the_first_of_the_largest_wins() -> None:
     draws = stream(0, "test", "", "")
     assert exponential_max([2, 5, 5, 1], epsilon=None, spread=1, stream=draws) == 1 == gaussian_max([2, 5, 5], variance=None, stream=draws)
     assert gaussian_maxima([[0, 0], [1, 2]], variance=None, stream=draws).tolist() == [0, 1]
+    assert bounded_range_max([2, 5, 5, 1], epsilon=None, spread=1, stream=draws) == 1
 
 
 def test_the_first_of_equals_wins_after_gaussian_noise() -> None:
@@ -107,6 +116,11 @@ def test_a_large_epsilon_elects_the_largest_and_a_small_one_any() -> None:
     draws = stream(0, "test", "", "")
     assert set(exponential_maxima([[3, 9, 4]] * 200, epsilon=Fraction(90), spread=1, stream=draws)) == {1}
     assert set(exponential_maxima([[3, 9, 4]] * 200, epsilon=Fraction(1, 100), spread=1, stream=draws)) == {0, 1, 2}
+    drawn = {
+        epsilon: {bounded_range_max([3, 9, 4], epsilon=epsilon, spread=1, stream=draws) for _ in range(200)}
+        for epsilon in (ONE / 100, ONE * 90)
+    }
+    assert list(drawn.values()) == [{0, 1, 2}, {1}]
 
 
 @pytest.mark.parametrize("unit", [1, 2**20, 10**30])
@@ -137,6 +151,8 @@ def test_candidate_sets_without_candidates_or_of_different_lengths_are_refused(c
 def test_impossible_parameters_are_refused(epsilon: Fraction, spread: int) -> None:
     with pytest.raises(ParameterError, match="expected"):
         exponential_max([1], epsilon=epsilon, spread=spread, stream=stream(0, "test", "", ""))
+    with pytest.raises(ParameterError, match="expected"):
+        bounded_range_max([1], epsilon=epsilon, spread=spread, stream=stream(0, "test", "", ""))
     with pytest.raises(ParameterError, match="expected"):
         exponential_guarantee(epsilon, spread=spread, neighbours=ADD)
 
