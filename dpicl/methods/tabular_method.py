@@ -139,6 +139,10 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
     def examples(self, released: Released[Drawn], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, list[str]]:
         """Demonstrations of every in-context cell, as they stand in a prompt; looks at no query."""
 
+    def longest_demonstration(self, contract: Contract, unit: Unit) -> str:
+        """The longest demonstration that the contract allows: known before any row is read. Empty where it is not known."""
+        return ""
+
     @abstractmethod
     def prompts(
         self, released: Released[Drawn], queries: QueryTable, contract: Contract, unit: Unit, draws: Draws

@@ -148,7 +148,7 @@ def _answered(unit: Path) -> Iterator[Answered]:
     labels = tuple(name.removeprefix(LOG_PROBABILITY) for name in scored)
     rows = table.to_pandas()
     for key, cell in rows.groupby("cell", sort=False, observed=True):
-        if not is_released(str(key)) or str(key).startswith("content-free"):
+        if not is_released(str(key)) or str(key).startswith("content-free") or "draw" in stated_of(str(key)):
             continue
         is_right = cell["truth"].astype(str) == cell["answer"].astype(str)
         first = cell.assign(is_right=is_right).sort_values("is_right", kind="stable").head(QUERIES)

@@ -91,7 +91,8 @@ def _groups_of(folder: UnitFolder, prompts: Mapping[str, list[str]]) -> list[Pro
     known = _cells(folder)
     groups: dict[tuple[object, ...], Prompts] = {}
     for number, (key, texts) in enumerate(prompts.items()):
-        name = ("icl-nested", known[key].epsilon) if known[key].system == "icl-nested" else (key,)
+        cell = known[key]
+        name = (cell.system, cell.epsilon, cell.draw) if cell.system == "icl-nested" else (key,)
         groups.setdefault(name, {})[number] = known[key], texts
     return sorted(groups.values(), key=lambda group: -sum(len(text) for _, texts in group.values() for text in texts))
 
