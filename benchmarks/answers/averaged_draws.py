@@ -18,8 +18,9 @@ from dpicl.tabular.reading.source import load_source
 from dpicl.tabular.reading.split import SplitTable, split_table
 from dpicl.types import QueryTable
 
-EPSILON, SHOTS, DRAWS, QUERIES, SEEDS = 1.0, 8, 8, 60, range(2)
+EPSILON, SHOTS, DRAWS, QUERIES, SEEDS = 1.0, 8, 8, 40, range(1)
 GOAL = 0.08
+TODAY = {"central": 0.0, "local": 0.0}
 SHOWN = ("icl", "averaged", "lr", "gb")
 
 

@@ -19,7 +19,7 @@ from dpicl.lm.requests import prompt
 from dpicl.methods.base import Reads
 from dpicl.methods.common import ZERO_SHOT, Cost, shots_of
 from dpicl.methods.options import LdpOptions, MstOptions
-from dpicl.methods.tabular_answers import averaged_cell, with_content_free
+from dpicl.methods.tabular_answers import averaged_cell, content_free_cell, is_calibrated, without_content
 from dpicl.methods.tabular_method import Drawn, Released, TabularMethod
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
@@ -111,23 +111,30 @@ class RowMethod(TabularMethod[Drawn], Generic[Drawn], abstract=True):
     def prompts(
         self, released: Released[Drawn], queries: QueryTable, contract: Contract, unit: Unit, draws: Draws
     ) -> dict[Cell, list[str]]:
+        """See `prompts_in_turn`."""
+        return dict(self.prompts_in_turn(released, queries, contract, unit, draws))
+
+    def prompts_in_turn(
+        self, released: Released[Drawn], queries: QueryTable, contract: Contract, unit: Unit, draws: Draws
+    ) -> Iterator[tuple[Cell, list[str]]]:
         """One prompt per query and cell, and the zero-shot ones.
 
         Where measuring is charged every query gets the demonstrations that it would get if it were the only one: its place does not matter.
         """
         query_bins, query_texts = self.bins(queries, contract, unit, Cell(self.source)), self.query_texts(queries, contract)
-        prompts: dict[Cell, list[str]] = {ZERO_SHOT: query_texts}
-        for cell, pool in self.pools(released, contract, unit).items():
-            shots, bins = shots_of(cell), pool.encoding.decode(pool.codes)
-            if contract.evaluation != "charged":
-                picked = picked_rows(bins, query_bins, cell, draws)
-            else:
-                distinct = query_bins if cell.system == "icl-near" else query_bins[:1]  # only the nearest rows depend on which query it is
-                each = [picked_rows(bins, distinct[place : place + 1], cell, draws) for place in range(len(distinct))]
-                picked = np.resize(np.concatenate([np.empty((0, shots), dtype=np.int64), *each]), (len(query_bins), shots))
+        pools = self.pools(released, contract, unit)
+
+        def prompts_of(cell: Cell) -> list[str]:
+            shots, pool = shots_of(cell), pools[cell]
+            picked = _picked(pool.encoding.decode(pool.codes), query_bins, cell, draws, alone=contract.evaluation == "charged")
             texts = self.demonstrations(replace(pool, codes=pool.codes[picked.ravel()]), contract)
-            prompts[cell] = [prompt(texts[i * shots : (i + 1) * shots], query) for i, query in enumerate(query_texts)]
-        return with_content_free(prompts, contract, unit)
+            return [prompt(texts[i * shots : (i + 1) * shots], query) for i, query in enumerate(query_texts)]
+
+        yield ZERO_SHOT, query_texts
+        for cell in pools:
+            yield cell, prompts_of(cell)
+        for cell in [cell for cell in pools if is_calibrated(cell, unit)]:
+            yield content_free_cell(cell), without_content(prompts_of(cell), contract)
 
     def baselines(
         self, released: Released[Drawn], train: PrivateTable | None, test: QueryTable, contract: Contract, unit: Unit, draws: Draws
@@ -153,3 +160,13 @@ class RowMethod(TabularMethod[Drawn], Generic[Drawn], abstract=True):
             if count > 1 or name != LABEL
             for level in range(count)
         ]
+
+
+def _picked(rows: np.ndarray, queries: np.ndarray, cell: Cell, draws: Draws, *, alone: bool) -> np.ndarray:
+    """`picked_rows`; `alone` each query's as if it were the only one."""
+    if not alone:
+        return picked_rows(rows, queries, cell, draws)
+    distinct = queries if cell.system == "icl-near" else queries[:1]  # only the nearest rows depend on which query it is
+    each = [picked_rows(rows, distinct[place : place + 1], cell, draws) for place in range(len(distinct))]
+    none = np.empty((0, shots_of(cell)), dtype=np.int64)
+    return np.resize(np.concatenate([none, *each]), (len(queries), shots_of(cell)))

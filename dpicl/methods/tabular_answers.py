@@ -41,13 +41,24 @@ def ask_cell(model: Scorer, texts: Sequence[str], contract: Contract, cell: Cell
 
 def with_content_free(prompts: Prompts, contract: Contract, unit: Unit) -> dict[Cell, list[str]]:
     """The prompts, and where the unit calibrates each in-context one again with a query without content: the model's bias."""
+    free = {content_free_cell(cell): without_content(texts, contract) for cell, texts in prompts.items() if is_calibrated(cell, unit)}
+    return {**prompts, **free}
+
+
+def is_calibrated(cell: Cell, unit: Unit) -> bool:
+    """Whether a cell is asked again without content."""
+    return (cell.system, cell.draw) == ("icl", None) and unit.options.calibrate
+
+
+def content_free_cell(cell: Cell) -> Cell:
+    """In which a cell is asked again without content."""
+    return replace(cell, system="content-free")
+
+
+def without_content(prompts: Sequence[str], contract: Contract) -> list[str]:
+    """Prompts with a query without content in the place of theirs."""
     nothing = f"{CONTENT_FREE} {contract.target.question} {contract.target.cue}"
-    free = {
-        replace(cell, system="content-free"): texts
-        for cell, texts in prompts.items()
-        if (cell.system, cell.draw) == ("icl", None) and unit.options.calibrate
-    }
-    return {**prompts, **{cell: ["\n".join([*text.split("\n")[:-1], nothing]) for text in texts] for cell, texts in free.items()}}
+    return ["\n".join([*text.split("\n")[:-1], nothing]) for text in prompts]
 
 
 def wanted_of(contract: Contract) -> Wanted:
