@@ -7,8 +7,7 @@ Central    diffprivlib's models at the same epsilon, two ways:
            `lr-naive`, `gnb-naive`  the paper's setting: no scaling and the subsample. It left the
                                     bounds unset, so that diffprivlib read them from the private
                                     rows; here they are public, the one change that privacy needs
-           Group averages are too few to be fitted on: two to eight, say, of which boosting would ask twenty for one leaf.
-At epsilon = infinity all are scikit-learn's own.
+At epsilon = infinity all are scikit-learn's own. Group averages are no rows, and too few to fit anything on: nothing stands for `gb` there.
 
 Of several classes, scikit-learn's logistic regression is multinomial, diffprivlib's one against the rest with an equal share of epsilon
 each. A number is predicted as the class of its bin, and centrally not at all: diffprivlib's price of many classes leaves nothing. A missing

@@ -113,7 +113,9 @@ def drawn(shown: Demonstrations, shots: int | None, draws: int) -> list[tuple[st
     if shots is None and draws == 1:
         return [shown.texts]
     if shots is None or (draws > 1 and shots >= held) or shots > held:
-        raise ParameterError("shots", shots, f"a number {'under' if draws > 1 else 'up to'} {held}, as many demonstrations as the file holds")
+        raise ParameterError(
+            "shots", shots, f"a number {'under' if draws > 1 else 'up to'} {held}, as many demonstrations as the file holds"
+        )
     streams = Draws(0, shown.contract, simulated=False)
     chances = (streams.public("ask", replace(shown.cell, shots=shots, draw=number).key).generator() for number in range(1, draws + 1))
     return [tuple(shown.texts[place] for place in chance.choice(held, shots, replace=False)) for chance in chances]

@@ -118,7 +118,9 @@ def ask(
     ] = None,
     draws: Annotated[
         int,
-        typer.Option(min=1, max=64, help="With --demos and --shots: ask each query so often, with shots drawn anew, and average the answers."),
+        typer.Option(
+            min=1, max=64, help="With --demos and --shots: ask each query so often, with shots drawn anew, and average the answers."
+        ),
     ] = 1,
     model: Annotated[
         str | None,

@@ -113,7 +113,9 @@ def test_draws_are_averaged_and_a_row_is_answered_as_it_would_be_alone(place: Pl
         (("--shots", "9"), "expected a number up to 8"),
     ],
 )
-def test_draws_that_would_all_be_the_same_are_refused(place: Place, capsys: Capture, many: Path, options: tuple[str, ...], phrase: str) -> None:
+def test_draws_that_would_all_be_the_same_are_refused(
+    place: Place, capsys: Capture, many: Path, options: tuple[str, ...], phrase: str
+) -> None:
     (place.root / "rows.csv").write_text(csv_of(unlabelled(1)))
     asked = ("ask", "--demos", str(many), "--queries", str(place.root / "rows.csv"), "--model", "fake", *options)
     assert phrase in complaint(call_main(asked, capsys))

@@ -57,6 +57,7 @@ def test_a_run_asks_several_times_and_says_so(runs: tuple[Path, Path, Place]) ->
 
     page, told = (four / "report.html").read_text(), "\n".join(story(load_run(four)))
     assert "each query asked 4 times" in page and "averaged over 4 draws" in page and "in-context, draws averaged, k = 2" in page
+    assert "Each was asked with several draws of demonstrations; these are the queries." in page and "draw=2" not in page
     assert "averaged over 4 draws 0." in told and "gradient boosting on rows of MST-TabICL 0." in told
     assert "gradient boosting on rows of MST-TabICL" in (one / "report.html").read_text() and "draws" not in "\n".join(story(load_run(one)))
     assert read_json(four / "manifest.json")["command"].endswith("--draws 4 --model fake")
@@ -70,4 +71,5 @@ def test_metrics_count_what_was_asked_and_comparisons_say_what_differs(runs: tup
         compared = compare(side_of(one), side_of(four))
     queries = facts["draws1"] // 2
     assert facts == {"draws1": 2 * queries, "draws4": 5 * queries}
-    assert {pair.system for pair in compared.pairs} == {"icl", "lr", "gnb", "gb", "zero-shot"} and all(pair.is_same for pair in compared.pairs)
+    assert {pair.system for pair in compared.pairs} == {"icl", "lr", "gnb", "gb", "zero-shot"}
+    assert all(pair.is_same for pair in compared.pairs)

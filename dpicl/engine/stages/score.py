@@ -10,19 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
 from functools import partial
-from itertools import groupby
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpicl.engine.artefacts import PROMPTS, read_queries, read_released, read_split, read_texts
+from dpicl.engine.artefacts import PROMPTS, read_queries, read_released, read_split, read_texts, stored_prompts
 from dpicl.engine.files import (
     PRIVATE_MODE,
     PUBLIC_MODE,
     read_arrays,
-    read_row_groups,
     read_table,
     write_arrays,
     write_json,
@@ -59,29 +57,18 @@ def _prompts_mode(unit: UnitFolder) -> int:
 def read_prompts(unit: UnitFolder, cells: Container[str] | None = None) -> dict[str, list[str]]:
     """Prompts by cell key, in the order written, of these cells or of all."""
     prompts: dict[str, list[str]] = {}
-    for table in read_row_groups(_prompts_folder(unit) / PROMPTS):
-        for key, texts in _by_cell(table):
-            if cells is None or key in cells:
-                prompts.setdefault(key, []).extend(texts.to_pylist())
+    for key, texts in stored_prompts(_prompts_folder(unit) / PROMPTS):
+        if cells is None or key in cells:
+            prompts.setdefault(key, []).extend(texts.to_pylist())
     return prompts
 
 
 def _lengths(unit: UnitFolder) -> dict[str, int]:
     """Characters of all prompts by cell key, in the order written."""
     lengths: dict[str, int] = {}
-    for table in read_row_groups(_prompts_folder(unit) / PROMPTS):
-        for key, texts in _by_cell(table):
-            lengths[key] = lengths.get(key, 0) + (pc.sum(pc.utf8_length(texts)).as_py() or 0)
+    for key, texts in stored_prompts(_prompts_folder(unit) / PROMPTS):
+        lengths[key] = lengths.get(key, 0) + (pc.sum(pc.utf8_length(texts)).as_py() or 0)
     return lengths
-
-
-def _by_cell(table: pa.Table) -> Iterator[tuple[str, pa.ChunkedArray]]:
-    """Runs of prompts of one cell."""
-    start = 0
-    for key, rows in groupby(table.column("cell").to_pylist()):
-        count = sum(1 for _ in rows)
-        yield key, table.column("prompt").slice(start, count)
-        start += count
 
 
 @unit_stage("serialize", lambda folder: str(_prompts_folder(folder) / PROMPTS))  # private ones may be gone when a run is resumed
@@ -106,7 +93,8 @@ def serialize(folder: UnitFolder) -> str:
     def tables() -> Iterator[pa.Table]:
         for cell, texts in prompts:
             counts.append(len(texts))
-            yield pa.table([pa.array([cell.key] * len(texts), pa.string()).dictionary_encode(), pa.array(texts, pa.string())], schema=_SCHEMA)
+            keys = pa.array([cell.key] * len(texts), pa.string()).dictionary_encode()
+            yield pa.table([keys, pa.array(texts, pa.string())], schema=_SCHEMA)
 
     write_row_groups(_prompts_folder(folder) / PROMPTS, _SCHEMA, tables(), mode=_prompts_mode(folder))
     write_row_groups(folder.path / PROMPTS, _SCHEMA, ())  # where prompts are private; else they stand there already

@@ -7,9 +7,9 @@
     icl-diverse    k rows for all queries, labels in turn: of each label the first prototype, then the farthest from all before
     icl-near       for each query the k rows nearest to it, the nearest last
 
-Of one release there may be several draws (`Cell.draw`): each has streams of its own, so that the rows that are chosen, or chosen among,
-are drawn anew. Up to 512 rows demonstrate. Nearness is the number of equal columns. The last three choose among 2,048 rows drawn at random. Labels are all that
-occur among these, the more frequent first; where a contract has none, all rows are of one label.
+Nearness is the number of equal columns. The last three choose among 2,048 rows drawn at random. Labels are all that
+occur among these, the more frequent first; where a contract has none, all rows are of one label. Of one release there may be
+several draws (`Cell.draw`): each has streams of its own, so that the rows that are chosen, or chosen among, are drawn anew.
 
 Paper       `near` [LSZDCC22] Liu et al. 2022 (arXiv 2101.06804); `diverse` [G85] Gonzalez 1985.
 """
