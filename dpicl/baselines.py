@@ -130,15 +130,23 @@ def boosted(rows: ReleasedRows, encoding: LocalEncoding) -> Any:
     """Boosted trees on the order of the bins of released rows, of two labels at least."""
     from sklearn.ensemble import HistGradientBoostingClassifier  # a second to import: only where something is fitted
 
-    bins, weights = _distinct(rows.codes, encoding)
-    if len(bins) > _MOST_DISTINCT:  # every so many, so that sorted rows are as good as shuffled ones
-        bins, weights = _distinct(rows.codes[:: -(-len(rows.codes) // _MOST_DISTINCT)], encoding)
+    bins, weights = _of_boosting(rows, encoding)
     rounds = min(_ROUNDS, max(_TREES // encoding.bin_counts[-1], 1))
     # a distinct row stands for many rows: a leaf needs few of them
     model = HistGradientBoostingClassifier(
         max_iter=rounds, max_leaf_nodes=_LEAVES, min_samples_leaf=5, early_stopping=False, random_state=0
     )
     return model.fit(_ordered(bins), bins[:, -1], sample_weight=weights)
+
+
+def _of_boosting(rows: ReleasedRows, encoding: LocalEncoding) -> tuple[np.ndarray, np.ndarray]:
+    bins, weights = _distinct(rows.codes, encoding)
+    if len(bins) <= _MOST_DISTINCT:
+        return bins, weights
+    # every so many, so that sorted rows are as good as shuffled ones, and one of each label
+    _, first = np.unique(rows.codes[:, -1], return_index=True)
+    some = np.arange(0, len(rows.codes), -(-len(rows.codes) // _MOST_DISTINCT))
+    return _distinct(rows.codes[np.union1d(first, some)], encoding)
 
 
 def _ordered(bins: np.ndarray) -> np.ndarray:
