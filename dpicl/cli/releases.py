@@ -16,6 +16,19 @@ from dpicl.cli.terminal import check_state, errors, say
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
 
+_Shots = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        max=512,
+        help="Number of private rows in a prompt. Default: 4. With --demos, of its demonstrations in a prompt, drawn at random. Default: all.",
+    ),
+]
+_Draws = Annotated[
+    int,
+    typer.Option(min=1, max=64, help="With --demos and --shots: ask each query so often, with shots drawn anew, and average the answers."),
+]
+
 
 @stoppable
 def protect(
@@ -108,20 +121,8 @@ def ask(
     demos: Annotated[Path | None, typer.Option(help="Answer rows with these demonstrations of `dpicl protect`, at no cost.")] = None,
     epsilon: Annotated[str, typer.Option(help="Privacy parameter of all --count queries together, in nats.")] = "1",
     count: Annotated[int, typer.Option(min=1, max=100_000, help="Number of queries that are charged at once, before the first.")] = 100,
-    shots: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=512,
-            help="Number of private rows in a prompt. Default: 4. With --demos, of its demonstrations in a prompt, drawn at random. Default: all.",
-        ),
-    ] = None,
-    draws: Annotated[
-        int,
-        typer.Option(
-            min=1, max=64, help="With --demos and --shots: ask each query so often, with shots drawn anew, and average the answers."
-        ),
-    ] = 1,
+    shots: _Shots = None,
+    draws: _Draws = 1,
     model: Annotated[
         str | None,
         typer.Option(

@@ -33,6 +33,10 @@ _Generator = Annotated[
     ),
 ]
 
+_Draws = Annotated[
+    int | None, typer.Option(min=1, help="Ask each query so often, with shots drawn anew from released rows, and average the answers.")
+]
+
 
 def run(
     pipeline: _Pipeline = None,
@@ -45,9 +49,7 @@ def run(
     seeds: Annotated[str | None, typer.Option(help=f"Seeds, {MANY}.")] = None,
     sampling_rates: Annotated[str | None, typer.Option(metavar="RATES", help=f"Subsampling rates in (0, 1], {MANY}.")] = None,
     queries: Annotated[int | None, typer.Option(min=1, help="Maximum number of held-out rows of a table to query the model with.")] = None,
-    draws: Annotated[
-        int | None, typer.Option(min=1, help="Ask each query so often, with shots drawn anew from released rows, and average the answers.")
-    ] = None,
+    draws: _Draws = None,
     model: _Model = None,
     generator: _Generator = None,
     run_id: Annotated[

@@ -46,11 +46,13 @@ def write_table(path: Path, table: pa.Table, *, mode: int = PUBLIC_MODE) -> Path
     return publish(path, lambda file: pq.write_table(table, file, compression="zstd"), mode=mode)
 
 
-def write_row_groups(path: Path, schema: pa.Schema, tables: Iterable[pa.Table], *, mode: int = PUBLIC_MODE) -> Path:
-    """A Parquet file of tables that are made one after another; each is a row group at least."""
+def write_row_groups(path: Path, tables: Iterator[pa.Table], *, mode: int = PUBLIC_MODE) -> Path:
+    """A Parquet file of one table or more that are made one after another; each is a row group at least."""
 
     def write(file: BinaryIO) -> None:
-        with pq.ParquetWriter(file, schema, compression="zstd") as writer:
+        first = next(tables)
+        with pq.ParquetWriter(file, first.schema, compression="zstd") as writer:
+            writer.write_table(first)
             for table in tables:
                 writer.write_table(table)
 

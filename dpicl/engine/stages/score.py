@@ -39,8 +39,8 @@ from dpicl.pipeline import Cell
 PARTS = 4
 Group = dict[int, Cell]
 """Cells that are scored together, by the number of their file."""
-_SCHEMA = pa.schema([("cell", pa.dictionary(pa.int32(), pa.string())), ("prompt", pa.string())])
-"""Of prompts: some cells may have gigabytes of them, so that one cell after another is written and read."""
+_AT_ONCE = 1 << 26
+"""Characters of prompts that are written and read together: many shots of many queries are gigabytes."""
 
 
 def _prompts_folder(unit: UnitFolder, *parts: str) -> Path:
@@ -61,6 +61,26 @@ def read_prompts(unit: UnitFolder, cells: Container[str] | None = None) -> dict[
         if cells is None or key in cells:
             prompts.setdefault(key, []).extend(texts.to_pylist())
     return prompts
+
+
+def _tables(prompts: Iterable[tuple[Cell, list[str]]]) -> Iterator[pa.Table]:
+    """Prompts cell by cell, at least one table and another one from so many characters on."""
+    keys: list[str] = []
+    waiting: list[str] = []
+    characters, is_first = 0, True
+    for cell, texts in prompts:
+        if waiting and characters > _AT_ONCE:
+            yield _table(keys, waiting)
+            keys, waiting, characters, is_first = [], [], 0, False
+        keys += [cell.key] * len(texts)
+        waiting += texts
+        characters += sum(map(len, texts))
+    if waiting or is_first:
+        yield _table(keys, waiting)
+
+
+def _table(keys: list[str], texts: list[str]) -> pa.Table:
+    return pa.table({"cell": pa.array(keys, pa.string()).dictionary_encode(), "prompt": pa.array(texts, pa.string())})
 
 
 def _lengths(unit: UnitFolder) -> dict[str, int]:
@@ -90,14 +110,13 @@ def serialize(folder: UnitFolder) -> str:
     write_json(folder.path / "demonstrations.json", {cell.key: texts for cell, texts in examples.items()})
     counts: list[int] = []
 
-    def tables() -> Iterator[pa.Table]:
+    def counted() -> Iterator[tuple[Cell, list[str]]]:
         for cell, texts in prompts:
             counts.append(len(texts))
-            keys = pa.array([cell.key] * len(texts), pa.string()).dictionary_encode()
-            yield pa.table([keys, pa.array(texts, pa.string())], schema=_SCHEMA)
+            yield cell, texts
 
-    write_row_groups(_prompts_folder(folder) / PROMPTS, _SCHEMA, tables(), mode=_prompts_mode(folder))
-    write_row_groups(folder.path / PROMPTS, _SCHEMA, ())  # where prompts are private; else they stand there already
+    write_row_groups(_prompts_folder(folder) / PROMPTS, _tables(counted()), mode=_prompts_mode(folder))
+    write_row_groups(folder.path / PROMPTS, _tables(()))  # where prompts are private; else they stand there already
     if folder.declared.evaluation == "charged":
         return f"prompts of {len(counts)} cells"
     return f"{sum(counts)} prompts in {len(counts)} cells"
