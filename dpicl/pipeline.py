@@ -59,11 +59,13 @@ class Cell:
     epsilon: float | None = None
     shots: int | None = None
     sampling_rate: Fraction | None = None
+    draw: int | None = None
+    """Of several draws of demonstrations from one release the further ones, from 2 on: they are asked, and measured together."""
 
     @property
     def key(self) -> str:
         """A stable name, e.g. `icl,epsilon=1.0,shots=2`."""
-        parts = (("epsilon", self.epsilon), ("shots", self.shots), ("rate", self.sampling_rate))
+        parts = (("epsilon", self.epsilon), ("shots", self.shots), ("rate", self.sampling_rate), ("draw", self.draw))
         return ",".join([self.system, *(f"{name}={value}" for name, value in parts if value is not None)])
 
 
@@ -81,6 +83,8 @@ class Unit:
     options: CommonOptions
     evaluated_cells: tuple[Cell, ...]
     """Every cell in which the model is asked with demonstrations."""
+    draws: int = 1
+    """How often each query is asked with demonstrations drawn anew from the same release, of methods that draw them."""
 
     @property
     def key(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from dpicl.methods import tabular_answers
 from dpicl.methods.dp_icl import DpIcl
 from dpicl.methods.ldp_tabicl import LdpTabicl
 from dpicl.pipeline import Cell
+from dpicl.randomness import Draws
 from dpicl.tabular.prompts.serialize import central_queries, local_queries
 from dpicl.tabular.reading.encode import encode_queries
 from dpicl.tabular.reading.queries import read_unlabelled
@@ -102,11 +103,30 @@ def read_demonstrations(path: Path) -> Demonstrations:
     return Demonstrations(str(contract), str(digest), str(method), Cell("icl", epsilon, len(texts)), texts)
 
 
-def answer_rows(demos: Path, queries: str, model: str, settings: Settings) -> None:
+def drawn(shown: Demonstrations, shots: int | None, draws: int) -> list[tuple[str, ...]]:
+    """So many draws of so many demonstrations, each the same for all queries, or all of them once where no number is given.
+
+    Raises:
+        ParameterError: there are not as many, or all draws would be the same.
+    """
+    held = len(shown.texts)
+    if shots is None and draws == 1:
+        return [shown.texts]
+    if shots is None or (draws > 1 and shots >= held) or shots > held:
+        raise ParameterError(
+            "shots", shots, f"a number {'under' if draws > 1 else 'up to'} {held}, as many demonstrations as the file holds"
+        )
+    streams = Draws(0, shown.contract, simulated=False)
+    chances = (streams.public("ask", replace(shown.cell, shots=shots, draw=number).key).generator() for number in range(1, draws + 1))
+    return [tuple(shown.texts[place] for place in chance.choice(held, shots, replace=False)) for chance in chances]
+
+
+def answer_rows(demos: Path, queries: str, model: str, settings: Settings, *, shots: int | None = None, draws: int = 1) -> None:
     """Print an answer for every row as it comes, one JSON object a line; warnings and token counts go to standard error.
 
     Args:
         queries: a file of rows, CSV or `.jsonl`, with the contract's features; `-` is CSV on standard input.
+        shots, draws: of the file's demonstrations; of several draws the mean probabilities answer.
 
     Raises:
         DpiclError: a file, name or row breaks a rule, or the model cannot answer.
@@ -122,15 +142,17 @@ def answer_rows(demos: Path, queries: str, model: str, settings: Settings) -> No
     table = read_unlabelled(rows, contract, name)
     is_local = shown.method == LdpTabicl.name
     texts = local_queries(encode_queries(table, contract), contract) if is_local else central_queries(table, contract)
-    prompts = [prompt(shown.texts, text) for text in texts]
+    chosen = drawn(shown, shots, draws)
     if spec.trust != "local":
         note(f"the queried rows are sent to {spec.name} as they are: queries are not protected", to=errors)
     scorer = open_scorer(spec, models_folder=settings.models, corpus=public_corpus())
     choices = tabular_answers.continuations_of(contract)
-    for start in range(0, len(prompts), ROWS_AT_ONCE):
-        batch = prompts[start : start + ROWS_AT_ONCE]
-        scores = score_prompts(scorer, prompts_of(batch, contract, shown.cell), choices)
-        say(*map(json.dumps, answers_of(scores, contract.target)))
+    for start in range(0, len(texts), ROWS_AT_ONCE):
+        batches = [[prompt(some, text) for text in texts[start : start + ROWS_AT_ONCE]] for some in chosen]
+        scores = [score_prompts(scorer, prompts_of(batch, contract, shown.cell), choices) for batch in batches]
+        batch = [text for some in batches for text in some]
+        answered = scores[0] if len(scores) == 1 else tabular_answers.mean_of_draws(scores)
+        say(*map(json.dumps, answers_of(answered, contract.target)))
         if isinstance(scorer, Tallying):
             note(json.dumps(scorer.tally(batch, choices)), to=errors)
 

@@ -14,16 +14,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-import pyarrow.parquet as pq
-
 from dpicl.engine.artefacts import PREDICTIONS, RESULTS
 from dpicl.engine.collect import MANIFEST
-from dpicl.engine.files import read_arrays, read_json
+from dpicl.engine.files import read_arrays, read_json, read_table
 from dpicl.engine.one_release import ONE_RELEASE, ONE_RELEASE_TITLE
 from dpicl.engine.releases import open_ledger
 from dpicl.engine.run_folder import read_plan
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
+from dpicl.methods.tabular_answers import AVERAGED
 
 REPORT = "report.html"
 TOKENS = ("prompt", "completion")
@@ -111,7 +110,8 @@ def _run_facts(folder: Path, home: Path) -> RunFacts | None:
     prompts = 0  # that a model has answered so far
     for unit in (folder / "units" / key for key in units):
         if (unit / PREDICTIONS).exists():
-            prompts += int(pq.read_metadata(unit / PREDICTIONS).num_rows)
+            cells = read_table(unit / PREDICTIONS, ["cell"]).column("cell").to_pylist()
+            prompts += sum(not cell.startswith(AVERAGED) for cell in cells)
         else:
             prompts += sum(len(scores) for path in unit.glob("scored/[0-9]*.npz") for scores in read_arrays(path).values())
     checked = {}

@@ -16,6 +16,19 @@ from dpicl.cli.terminal import check_state, errors, say
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
 
+_Shots = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        max=512,
+        help="Number of private rows in a prompt. Default: 4. With --demos, of its demonstrations in a prompt, drawn at random. Default: all.",
+    ),
+]
+_Draws = Annotated[
+    int,
+    typer.Option(min=1, max=64, help="With --demos and --shots: ask each query so often, with shots drawn anew, and average the answers."),
+]
+
 
 @stoppable
 def protect(
@@ -24,7 +37,7 @@ def protect(
     method: Method = None,
     trust: Trust = "central",
     epsilon: Epsilon = "1",
-    shots: Annotated[int, typer.Option(min=1, max=64, help="Number of demonstrations.")] = 4,
+    shots: Annotated[int, typer.Option(min=1, max=512, help="Number of demonstrations.")] = 4,
     form: Annotated[
         str,
         typer.Option(
@@ -108,7 +121,8 @@ def ask(
     demos: Annotated[Path | None, typer.Option(help="Answer rows with these demonstrations of `dpicl protect`, at no cost.")] = None,
     epsilon: Annotated[str, typer.Option(help="Privacy parameter of all --count queries together, in nats.")] = "1",
     count: Annotated[int, typer.Option(min=1, max=100_000, help="Number of queries that are charged at once, before the first.")] = 100,
-    shots: Annotated[int, typer.Option(min=1, max=64, help="Number of private rows in a prompt.")] = 4,
+    shots: _Shots = None,
+    draws: _Draws = 1,
     model: Annotated[
         str | None,
         typer.Option(
@@ -138,11 +152,13 @@ def ask(
     if demos is not None:
         if query is not None or queries is None or model is None:
             raise DpiclError("--demos answers rows of a file by a model; expected --queries (`-` for standard input) and --model")
-        answer = partial(clean_errors("ask", answer_rows), demos, queries, model, settings)
+        answer = partial(clean_errors("ask", answer_rows), demos, queries, model, settings, shots=shots, draws=draws)
+    elif draws > 1:
+        raise DpiclError("--draws draws from released demonstrations; expected --demos: another draw of private rows would be charged")
     else:
         texts, options = read_queries(query, queries), {"aggregation": aggregation, "subsets": subsets}
         request = request_of(
-            contract, epsilon=epsilon, shots=shots, count=count, model=model, options=options, settings=settings, period=period
+            contract, epsilon=epsilon, shots=shots or 4, count=count, model=model, options=options, settings=settings, period=period
         )
         answer = partial(clean_errors("ask", answer_queries), request, texts, settings, again=again)
     try:

@@ -33,6 +33,10 @@ _Generator = Annotated[
     ),
 ]
 
+_Draws = Annotated[
+    int | None, typer.Option(min=1, help="Ask each query so often, with shots drawn anew from released rows, and average the answers.")
+]
+
 
 def run(
     pipeline: _Pipeline = None,
@@ -45,6 +49,7 @@ def run(
     seeds: Annotated[str | None, typer.Option(help=f"Seeds, {MANY}.")] = None,
     sampling_rates: Annotated[str | None, typer.Option(metavar="RATES", help=f"Subsampling rates in (0, 1], {MANY}.")] = None,
     queries: Annotated[int | None, typer.Option(min=1, help="Maximum number of held-out rows of a table to query the model with.")] = None,
+    draws: _Draws = None,
     model: _Model = None,
     generator: _Generator = None,
     run_id: Annotated[
@@ -72,7 +77,7 @@ def run(
     many = {"datasets": datasets, "methods": methods, "epsilons": epsilons, "shots": shots, "seeds": seeds}
     lists = {**many, "sampling_rates": sampling_rates}
     changes: dict[str, Any] = {name: split_values(text) for name, text in lists.items() if text is not None}
-    single = {"queries": queries, "model": model, "generator": generator, "anyway": anyway or None}
+    single = {"queries": queries, "draws": draws, "model": model, "generator": generator, "anyway": anyway or None}
     changes |= {name: value for name, value in single.items() if value is not None}
     if as_json and not dry_run:
         raise DpiclError("--json needs --dry-run: what a run came to stands in its folder, in manifest.json and results.csv")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from dpicl.engine.batches import Batches
-from dpicl.engine.files import PRIVATE_MODE, read_arrays, read_json, read_table, write_arrays, write_json
+from dpicl.engine.files import PRIVATE_MODE, read_arrays, read_json, read_row_groups, read_table, write_arrays, write_json
 from dpicl.engine.run_folder import UnitFolder
 from dpicl.engine.settings import Settings
 from dpicl.methods import on_texts, tabular
@@ -120,6 +121,16 @@ def read_texts(unit: UnitFolder) -> tuple[dict[Cell, Any], dict[Cell, Any]]:
     public = read_json(unit.path / PUBLIC_TEXTS) if (unit.path / PUBLIC_TEXTS).exists() else {}
     released = {key: json.loads(content) for key, content in gathered(unit).items()}
     return method.read(released, unit.unit), method.read(public, unit.unit)
+
+
+def stored_prompts(path: Path) -> Iterator[tuple[str, pa.ChunkedArray]]:
+    """Prompts in the order of queries, by the key of their cell: one cell after another, as a file may hold more than memory does."""
+    for table in read_row_groups(path):
+        start = 0
+        for key, rows in groupby(table.column("cell").to_pylist()):
+            count = sum(1 for _ in rows)
+            yield key, table.column("prompt").slice(start, count)
+            start += count
 
 
 def finite(value: float) -> float | str:

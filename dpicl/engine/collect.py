@@ -95,7 +95,7 @@ def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
         "simulated": not charged,
         "model": dict(read_json(model)) if units else None,
         "writer": plan.writer.name if plan.writer else None,
-        "grid": {name: grid[name] for name in _GRID} | {"queries": plan.pipeline.queries},
+        "grid": {name: grid[name] for name in _GRID} | {"queries": plan.pipeline.queries, "draws": plan.pipeline.draws},
         "options": {**by_method, "all methods": {name: choice for name, choice in options.items() if name not in by_method}},
         "contracts": {
             name: {
@@ -167,8 +167,9 @@ def _command(plan: Plan) -> str:
     options = [f"--{name.replace('_', '-')} {','.join(map(str, grid[name]))}" for name in _GRID if grid[name]]
     models = [f"--{name} {value}" for name, value in (("model", plan.pipeline.model), ("generator", plan.pipeline.generator)) if value]
     queries = [f"--queries {plan.pipeline.queries}"] if plan.pipeline.queries else []
+    draws = [f"--draws {plan.pipeline.draws}"] if plan.pipeline.draws > 1 else []
     period = [f"--period {period}" for period in sorted(set(plan.periods.values()))[:1]]
-    return " ".join(["dpicl run", plan.pipeline_name, *options, *queries, *period, *models])
+    return " ".join(["dpicl run", plan.pipeline_name, *options, *queries, *draws, *period, *models])
 
 
 def spending_sentences(folder: Path, units: Mapping[str, Unit], settings: Settings) -> list[str]:

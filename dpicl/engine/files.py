@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -44,6 +44,27 @@ def read_json(path: Path) -> Any:
 def write_table(path: Path, table: pa.Table, *, mode: int = PUBLIC_MODE) -> Path:
     """A Parquet file."""
     return publish(path, lambda file: pq.write_table(table, file, compression="zstd"), mode=mode)
+
+
+def write_row_groups(path: Path, tables: Iterator[pa.Table], *, mode: int = PUBLIC_MODE) -> Path:
+    """A Parquet file of one table or more that are made one after another; each is a row group at least."""
+
+    def write(file: BinaryIO) -> None:
+        first = next(tables)
+        with pq.ParquetWriter(file, first.schema, compression="zstd") as writer:
+            writer.write_table(first)
+            for table in tables:
+                writer.write_table(table)
+
+    return publish(path, write, mode=mode)
+
+
+def read_row_groups(path: Path) -> Iterator[pa.Table]:
+    """The rows of a Parquet file, so many at a time as were written together."""
+    with path.open("rb") as file:
+        groups = pq.ParquetFile(file)
+        for number in range(groups.num_row_groups):
+            yield groups.read_row_group(number)
 
 
 def read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:

@@ -66,6 +66,7 @@ def evaluation_of(key: bytes, account: Account, contract: Contract, unit: Unit, 
         "replicate": unit.seed,
         "model": fingerprint(plan.model),
         "cells": [cell.key for cell in held_out_evaluation.measured_cells(unit)],
+        **({} if unit.draws == 1 else {"draws": unit.draws}),  # the same cells then stand for other answers
         "queries": plan.pipeline.queries,
         "epsilon": contract.split.evaluation_epsilon,
         "releases": sorted({release.release_id for release in releases}),

@@ -15,10 +15,11 @@ from dpicl.contract.base import Frozen, Name, Rate, Text
 from dpicl.errors import ParameterError
 from dpicl.methods import METHODS, Options, unit_of
 from dpicl.pipeline import Unit, parse_epsilon
+from dpicl.tabular.prompts.shots import MOST_SHOTS
 from dpicl.yaml_file import read_yaml, validate
 
 Replaceable = Literal[
-    "datasets", "methods", "epsilons", "shots", "seeds", "sampling_rates", "queries", "model", "generator", "writer", "anyway"
+    "datasets", "methods", "epsilons", "shots", "seeds", "sampling_rates", "queries", "draws", "model", "generator", "writer", "anyway"
 ]
 """Keys of a pipeline that one run may override, as the options of `dpicl run` do; `writer` is the earlier name of `generator`."""
 
@@ -68,6 +69,7 @@ class Pipeline(Frozen):
     """A grid of runs, or (`kind: amplification`) a table of privacy costs that needs no model."""
 
     earlier: ClassVar[dict[str, str]] = {"generator": "writer"}
+    later: ClassVar[tuple[str, ...]] = ("draws",)
 
     title: Text
     """Title in lists and reports."""
@@ -87,7 +89,7 @@ class Pipeline(Frozen):
     """Names of contracts."""
     epsilons: Annotated[tuple[Epsilon, ...], Field(min_length=1, max_length=100)]
     """Privacy parameters in nats, at most 100; `inf` adds no noise and is for benchmarks only."""
-    shots: tuple[Annotated[int, Field(ge=1, le=64)], ...] = ()
+    shots: tuple[Annotated[int, Field(ge=1, le=MOST_SHOTS)], ...] = ()
     """Numbers of demonstrations; a grid needs at least one."""
     seeds: tuple[Seed, ...] = (0,)
     """Repetitions; each is a release of its own. All of them use the same held-out rows and queries."""
@@ -95,6 +97,10 @@ class Pipeline(Frozen):
     """Subsampling rates to compare; each contract's own if empty."""
     queries: Annotated[int, Field(ge=1)] | None = None
     """Maximum number of held-out rows of a table that serve as queries, the same in every cell; the contract's share if left out."""
+    draws: Annotated[int, Field(ge=1, le=64)] = 1
+    """How often each query is asked, each time with shots drawn anew from the same released rows: free of charge. Probabilities of the answers
+    are averaged, and shown beside those of the first draw. Methods that release no rows ask once.
+    """
     model: Annotated[str, Field(min_length=1, max_length=300)] = "tiny"
     """The model that answers: a name of `models`, a folder, a hub id, or a server's URL#MODEL."""
     generator: Annotated[str, Field(min_length=1, max_length=300)] | None = None
@@ -124,6 +130,9 @@ class Pipeline(Frozen):
             raise ValueError("a grid lacks methods, shots or seeds; expected at least one of each")
         if self.queries is not None and any(METHODS[name].data == "texts" for name in self.methods):
             raise ValueError("queries is for methods on tables; expected none, since a contract of texts states its own")
+        if self.draws > 1 and not any(METHODS[name].draws_shots for name in self.methods):
+            having = ", ".join(name for name, one in METHODS.items() if one.draws_shots)
+            raise ValueError(f"draws is for methods that draw shots from released rows; expected one of {having}, or no draws")
         for name in ("methods", "datasets", "epsilons", "shots", "seeds", "sampling_rates"):
             values = getattr(self, name)
             if len(set(values)) != len(values):
@@ -160,8 +169,9 @@ def override(pipeline: Pipeline, changes: Mapping[Any, object], source: str = "c
 
 def units_of(pipeline: Pipeline) -> tuple[Unit, ...]:
     """Every unit of a grid, seeds outermost so that early results cover all data sets."""
+    grid = pipeline.epsilons, pipeline.shots, pipeline.sampling_rates
     return tuple(
-        unit_of(method, dataset, seed, pipeline.epsilons, pipeline.shots, pipeline.sampling_rates, pipeline.baselines, pipeline.options)
+        unit_of(method, dataset, seed, *grid, pipeline.baselines, pipeline.options, pipeline.draws)
         for seed, dataset, method in product(pipeline.seeds, pipeline.datasets, pipeline.methods)
     )
 

@@ -94,7 +94,8 @@ def unit_of(
     sampling_rates: Iterable[Fraction],
     baselines: bool,
     options: CommonOptions,
+    draws: int = 1,
 ) -> Unit:
     """A unit with all its cells. Raises PrivacyError: no such method is registered."""
-    bare = Unit(method, dataset, seed, tuple(epsilons), tuple(shots), tuple(sampling_rates), baselines, options, ())
+    bare = Unit(method, dataset, seed, tuple(epsilons), tuple(shots), tuple(sampling_rates), baselines, options, (), draws)
     return replace(bare, evaluated_cells=tuple(METHODS[method].evaluated_cells(bare)))

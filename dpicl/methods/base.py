@@ -65,6 +65,8 @@ class Method(ABC):
     """The file of a run that gathers its releases: `released_*.json`, or `.npz` where a release is one array."""
     answers: ClassVar[Any]
     """The module that asks a model and measures its answers."""
+    draws_shots: ClassVar[bool] = False
+    """Whether demonstrations are drawn from what is released, so that they may be drawn several times for a query."""
     is_default: ClassVar[bool] = False
     """Whether it releases what it reads where a user names no method: one of each trust, on tables and on texts."""
     stated: ClassVar[tuple[tuple[str, type, str], ...]] = ()

@@ -46,9 +46,10 @@ from dpicl.methods.tabular_method import Arrays, Released, TabularMethod
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
 from dpicl.tabular.central import aggregate
+from dpicl.tabular.central.bins import bin_values, row_demonstrations
 from dpicl.tabular.central.group import assign, partition
 from dpicl.tabular.central.sums import GroupSums
-from dpicl.tabular.prompts.serialize import central_demonstrations, central_queries
+from dpicl.tabular.prompts.serialize import central_demonstrations, central_queries, longest_text
 from dpicl.tabular.reading.contribution import contributing_rows
 from dpicl.types import PrivateTable, QueryTable, ReleasedGroup, ReleasedGroups
 
@@ -170,6 +171,11 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
     def examples(self, released: Released[ReleasedGroups], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, list[str]]:
         """The same for all queries."""
         return {cell: central_demonstrations(groups, contract) for cell, groups in released.draws.items()}
+
+    def longest_demonstration(self, contract: Contract, unit: Unit) -> str:
+        """See `TabularMethod`: of the bins' middles, which have as many digits as averages."""
+        counts = [*(len(bin_values(contract, name)) for name in contract.features), contract.target.count]
+        return longest_text(counts, lambda bins: row_demonstrations(bins, contract))
 
     def prompts(
         self, released: Released[ReleasedGroups], queries: QueryTable, contract: Contract, unit: Unit, draws: Draws

@@ -35,7 +35,7 @@ from dpicl.errors import RunError
 from dpicl.evaluation import Metrics
 from dpicl.mechanisms import noisy_count
 from dpicl.methods.common import ZERO_SHOT, for_unit
-from dpicl.methods.tabular_answers import answered
+from dpicl.methods.tabular_answers import answered, averaged_cell
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Stream
 
@@ -45,7 +45,8 @@ MECHANISM, VERSION = "evaluation", 1
 
 def measured_cells(unit: Unit) -> list[Cell]:
     """The cells that are counted, whatever rows there are: public."""
-    cells = dict.fromkeys((ZERO_SHOT, *unit.evaluated_cells))
+    asked = (ZERO_SHOT, *unit.evaluated_cells)
+    cells = dict.fromkeys(cell if cell.draw is None else averaged_cell(cell) or cell for cell in asked)
     return [replace(cell, system="icl-calibrated") if cell.system == "content-free" else cell for cell in cells]
 
 

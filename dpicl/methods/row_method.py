@@ -6,23 +6,24 @@ Guarantee   none spent: post-processing of released rows, and public queries.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic
 
 import numpy as np
 
-from dpicl.baselines import local_baselines
+from dpicl.baselines import FITTED, local_baselines
 from dpicl.contract.models import Contract
 from dpicl.evaluation import Metrics
 from dpicl.lm.requests import prompt
 from dpicl.methods.base import Reads
 from dpicl.methods.common import ZERO_SHOT, Cost, shots_of
 from dpicl.methods.options import LdpOptions, MstOptions
-from dpicl.methods.tabular_answers import with_content_free
+from dpicl.methods.tabular_answers import averaged_cell, content_free_cell, is_calibrated, without_content
 from dpicl.methods.tabular_method import Drawn, Released, TabularMethod
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
+from dpicl.tabular.prompts.serialize import longest_text
 from dpicl.tabular.prompts.shots import MOST_SHOTS, SAME_FOR_ALL, picked_rows
 from dpicl.tabular.reading.encode import LocalEncoding, label_numbers
 from dpicl.types import LABEL, EncodedQueries, PrivateTable, QueryTable
@@ -43,6 +44,7 @@ class RowMethod(TabularMethod[Drawn], Generic[Drawn], abstract=True):
     """A method that makes rows of its releases: any number of shots and queries for the price of one release."""
 
     baselines_read: ClassVar[Reads] = "released"
+    draws_shots = True
     options: ClassVar[type[LdpOptions | MstOptions]]
     source: ClassVar[str]
     """The system of its releases; that of a variant has the variant's name behind it."""
@@ -60,6 +62,13 @@ class RowMethod(TabularMethod[Drawn], Generic[Drawn], abstract=True):
         rules = (f"icl-{rule}" for rule in unit.chosen(self.options).shot_selection)
         return next((rule for rule in rules if rule in SAME_FOR_ALL and max(unit.shots) <= MOST_SHOTS), "icl")
 
+    def evaluated_cells(self, unit: Unit) -> Iterator[Cell]:
+        """See `Method`; where shots are drawn several times, every further draw is a cell of its own."""
+        for cell in super().evaluated_cells(unit):
+            yield cell
+            if averaged_cell(cell) is not None:
+                yield from (replace(cell, draw=number) for number in range(2, unit.draws + 1))
+
     def released_by(self, cell: Cell, known: Container[Cell]) -> Cell:
         """The release that a cell's rows come from, of these."""
         named = Cell(cell.system.replace("icl-", f"{self.source}-", 1), cell.epsilon)
@@ -68,8 +77,9 @@ class RowMethod(TabularMethod[Drawn], Generic[Drawn], abstract=True):
     def costs(self, contract: Contract, unit: Unit) -> dict[Cell, Cost]:
         """Those of the releases."""
         paid = self.releases(contract, unit)
-        evaluated = {cell: paid[self.released_by(cell, paid)] for cell in unit.evaluated_cells if cell.epsilon is not None}
-        return {**evaluated, **{self._fitted_on(cell, name): cost for cell, cost in paid.items() for name in ("lr", "gnb")}}
+        evaluated = {cell: paid[self.released_by(cell, paid)] for cell in unit.evaluated_cells}
+        averaged = {one: cost for cell, cost in evaluated.items() if (one := averaged_cell(cell)) is not None and cell.draw is not None}
+        return {**evaluated, **averaged, **{self._fitted_on(cell, name): cost for cell, cost in paid.items() for name in FITTED}}
 
     def _fitted_on(self, cell: Cell, name: str) -> Cell:
         return Cell(name + cell.system.removeprefix(self.source), cell.epsilon)
@@ -87,37 +97,49 @@ class RowMethod(TabularMethod[Drawn], Generic[Drawn], abstract=True):
         """The demonstrations of every in-context cell for one query: what `prompts` puts before its first one, without any."""
         examples = {}
         for cell, pool in self.pools(released, contract, unit).items():
-            if cell.system in ("icl", *SAME_FOR_ALL):
+            if cell.system in ("icl", *SAME_FOR_ALL) and cell.draw is None:
                 bins = pool.encoding.decode(pool.codes)
                 picked = picked_rows(bins, np.zeros((1, bins.shape[1]), dtype=np.int64), cell, draws)
                 examples[cell] = self.demonstrations(replace(pool, codes=pool.codes[picked[0]]), contract)
         return examples
 
+    def longest_demonstration(self, contract: Contract, unit: Unit) -> str:
+        """See `TabularMethod`."""
+        encoding = self.form(contract, unit, next(iter(self.releases(contract, unit)))).encoding
+        return longest_text(encoding.bin_counts, lambda bins: self.demonstrations(Pool(encoding.encode(bins), encoding), contract))
+
     def prompts(
         self, released: Released[Drawn], queries: QueryTable, contract: Contract, unit: Unit, draws: Draws
     ) -> dict[Cell, list[str]]:
+        """See `prompts_in_turn`."""
+        return dict(self.prompts_in_turn(released, queries, contract, unit, draws))
+
+    def prompts_in_turn(
+        self, released: Released[Drawn], queries: QueryTable, contract: Contract, unit: Unit, draws: Draws
+    ) -> Iterator[tuple[Cell, list[str]]]:
         """One prompt per query and cell, and the zero-shot ones.
 
         Where measuring is charged every query gets the demonstrations that it would get if it were the only one: its place does not matter.
         """
         query_bins, query_texts = self.bins(queries, contract, unit, Cell(self.source)), self.query_texts(queries, contract)
-        prompts: dict[Cell, list[str]] = {ZERO_SHOT: query_texts}
-        for cell, pool in self.pools(released, contract, unit).items():
-            shots, bins = shots_of(cell), pool.encoding.decode(pool.codes)
-            if contract.evaluation != "charged":
-                picked = picked_rows(bins, query_bins, cell, draws)
-            else:
-                distinct = query_bins if cell.system == "icl-near" else query_bins[:1]  # only the nearest rows depend on which query it is
-                each = [picked_rows(bins, distinct[place : place + 1], cell, draws) for place in range(len(distinct))]
-                picked = np.resize(np.concatenate([np.empty((0, shots), dtype=np.int64), *each]), (len(query_bins), shots))
+        pools = self.pools(released, contract, unit)
+
+        def prompts_of(cell: Cell) -> list[str]:
+            shots, pool = shots_of(cell), pools[cell]
+            picked = _picked(pool.encoding.decode(pool.codes), query_bins, cell, draws, alone=contract.evaluation == "charged")
             texts = self.demonstrations(replace(pool, codes=pool.codes[picked.ravel()]), contract)
-            prompts[cell] = [prompt(texts[i * shots : (i + 1) * shots], query) for i, query in enumerate(query_texts)]
-        return with_content_free(prompts, contract, unit)
+            return [prompt(texts[i * shots : (i + 1) * shots], query) for i, query in enumerate(query_texts)]
+
+        yield ZERO_SHOT, query_texts
+        for cell in pools:
+            yield cell, prompts_of(cell)
+        for cell in [cell for cell in pools if is_calibrated(cell, unit)]:
+            yield content_free_cell(cell), without_content(prompts_of(cell), contract)
 
     def baselines(
         self, released: Released[Drawn], train: PrivateTable | None, test: QueryTable, contract: Contract, unit: Unit, draws: Draws
     ) -> dict[Cell, Metrics]:
-        """LR* and GNB* of every release: fitted on its rows, at no further cost."""
+        """Classifiers of every release: fitted on its rows, at no further cost."""
         queries, numbers = EncodedQueries(self.bins(test, contract, unit, Cell(self.source))), label_numbers(test, contract)
         return {
             self._fitted_on(cell, name): metrics
@@ -138,3 +160,13 @@ class RowMethod(TabularMethod[Drawn], Generic[Drawn], abstract=True):
             if count > 1 or name != LABEL
             for level in range(count)
         ]
+
+
+def _picked(rows: np.ndarray, queries: np.ndarray, cell: Cell, draws: Draws, *, alone: bool) -> np.ndarray:
+    """`picked_rows`; `alone` each query's as if it were the only one."""
+    if not alone:
+        return picked_rows(rows, queries, cell, draws)
+    distinct = queries if cell.system == "icl-near" else queries[:1]  # only the nearest rows depend on which query it is
+    each = [picked_rows(rows, distinct[place : place + 1], cell, draws) for place in range(len(distinct))]
+    none = np.empty((0, shots_of(cell)), dtype=np.int64)
+    return np.resize(np.concatenate([none, *each]), (len(queries), shots_of(cell)))

@@ -3,6 +3,11 @@
 Guarantee   none spent: works on released values, queries and model scores only.
 Paper       DP-TabICL: the larger log-probability of " Yes" and " No" wins, here of all answers of the contract. Zhao et al. 2021
             (arXiv 2102.09690), contextual calibration: the scores of a query without content are subtracted.
+
+    (1)  log p(y) = log (1/D) sum_d p_d(y) / sum_y' p_d(y'),   d one of D draws of demonstrations for the same query
+
+Of the mean of probabilities in (1) a draw that a model is unsure of moves little; the mean of their logarithms would let one sure draw
+outvote all others.
 """
 
 from __future__ import annotations
@@ -23,7 +28,7 @@ from dpicl.pipeline import Cell, Unit
 from dpicl.tabular.reading.encode import label_codes, label_numbers
 from dpicl.types import QueryTable
 
-CONTENT_FREE = "N/A."
+CONTENT_FREE, AVERAGED = "N/A.", "averaged"
 Prompts = Mapping[Cell, list[str]]
 
 
@@ -36,11 +41,24 @@ def ask_cell(model: Scorer, texts: Sequence[str], contract: Contract, cell: Cell
 
 def with_content_free(prompts: Prompts, contract: Contract, unit: Unit) -> dict[Cell, list[str]]:
     """The prompts, and where the unit calibrates each in-context one again with a query without content: the model's bias."""
+    free = {content_free_cell(cell): without_content(texts, contract) for cell, texts in prompts.items() if is_calibrated(cell, unit)}
+    return {**prompts, **free}
+
+
+def is_calibrated(cell: Cell, unit: Unit) -> bool:
+    """Whether a cell is asked again without content."""
+    return (cell.system, cell.draw) == ("icl", None) and unit.options.calibrate
+
+
+def content_free_cell(cell: Cell) -> Cell:
+    """In which a cell is asked again without content."""
+    return replace(cell, system="content-free")
+
+
+def without_content(prompts: Sequence[str], contract: Contract) -> list[str]:
+    """Prompts with a query without content in the place of theirs."""
     nothing = f"{CONTENT_FREE} {contract.target.question} {contract.target.cue}"
-    free = {
-        replace(cell, system="content-free"): texts for cell, texts in prompts.items() if cell.system == "icl" and unit.options.calibrate
-    }
-    return {**prompts, **{cell: ["\n".join([*text.split("\n")[:-1], nothing]) for text in texts] for cell, texts in free.items()}}
+    return ["\n".join([*text.split("\n")[:-1], nothing]) for text in prompts]
 
 
 def wanted_of(contract: Contract) -> Wanted:
@@ -75,7 +93,7 @@ def truth_of(queries: QueryTable, contract: Contract) -> np.ndarray:
 def metrics_of(scores: Mapping[Cell, np.ndarray], queries: QueryTable, contract: Contract) -> dict[Cell, Metrics]:
     """Metrics of every cell, and of always answering the most frequent label."""
     truth, numbers = truth_of(queries, contract), label_numbers(queries, contract)
-    measured = {cell: measure_scores(truth, table, numbers=numbers) for cell, table in _calibrated(scores).items()}
+    measured = {cell: measure_scores(truth, table, numbers=numbers) for cell, table in _measured(scores).items()}
     return {**measured, MAJORITY: majority(truth, classes=contract.target.count, numbers=numbers)}
 
 
@@ -87,11 +105,33 @@ def values_of(scores: Mapping[Cell, np.ndarray], queries: QueryTable, contract: 
 
 def answered(scores: Mapping[Cell, np.ndarray]) -> dict[Cell, np.ndarray]:
     """The answers that are measured, by cell, as codes: shape (prompts,)."""
-    return {cell: answers(table) for cell, table in _calibrated(scores).items()}
+    return {cell: answers(table) for cell, table in _measured(scores).items()}
 
 
-def _calibrated(scores: Mapping[Cell, np.ndarray]) -> dict[Cell, np.ndarray]:
-    """What is measured: the scores, with every content-free one taken off the one that it belongs to."""
+def averaged_cell(cell: Cell) -> Cell | None:
+    """Where the mean of all draws of a cell is measured; None of one that is asked once, whatever a unit's draws."""
+    is_drawn = cell.system == "icl" or cell.system.startswith("icl-")
+    return replace(cell, system=AVERAGED + cell.system.removeprefix("icl"), draw=None) if is_drawn else None
+
+
+def averaged(scores: Mapping[Cell, np.ndarray]) -> dict[Cell, np.ndarray]:
+    """`mean_of_draws` of cells whose demonstrations were drawn several times."""
+    drawn: dict[Cell, list[np.ndarray]] = {}
+    for cell, table in scores.items():
+        if cell.draw is not None and (mean := averaged_cell(cell)) is not None:
+            drawn.setdefault(mean, [scores[replace(cell, draw=None)]]).append(table)
+    return {cell: mean_of_draws(tables) for cell, tables in drawn.items()}
+
+
+def mean_of_draws(tables: Sequence[np.ndarray]) -> np.ndarray:
+    """Equation (1): one table of scores for the same queries with several draws of demonstrations, shape (prompts, answers)."""
+    shares = [table - np.logaddexp.reduce(table, axis=1, keepdims=True) for table in tables]
+    return np.asarray(np.logaddexp.reduce(shares, axis=0) - np.log(len(shares)))
+
+
+def _measured(scores: Mapping[Cell, np.ndarray]) -> dict[Cell, np.ndarray]:
+    """What is measured: the scores, with every content-free one taken off the one that it belongs to, and further draws as means alone."""
     free = {cell: table for cell, table in scores.items() if cell.system == "content-free"}
-    others = {cell: table for cell, table in scores.items() if cell not in free}
-    return others | {replace(cell, system="icl-calibrated"): scores[replace(cell, system="icl")] - table for cell, table in free.items()}
+    others = {cell: table for cell, table in scores.items() if cell not in free and cell.draw is None}
+    calibrated = {replace(cell, system="icl-calibrated"): scores[replace(cell, system="icl")] - table for cell, table in free.items()}
+    return others | calibrated | averaged(scores)

@@ -6,7 +6,7 @@ Guarantee   none spent: this is about programs, not about rows.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -139,11 +139,21 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
     def examples(self, released: Released[Drawn], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, list[str]]:
         """Demonstrations of every in-context cell, as they stand in a prompt; looks at no query."""
 
+    def longest_demonstration(self, contract: Contract, unit: Unit) -> str:
+        """The longest demonstration that the contract allows: known before any row is read. Empty where it is not known."""
+        return ""
+
     @abstractmethod
     def prompts(
         self, released: Released[Drawn], queries: QueryTable, contract: Contract, unit: Unit, draws: Draws
     ) -> dict[Cell, list[str]]:
         """One prompt per query and cell, and the zero-shot ones."""
+
+    def prompts_in_turn(
+        self, released: Released[Drawn], queries: QueryTable, contract: Contract, unit: Unit, draws: Draws
+    ) -> Iterator[tuple[Cell, list[str]]]:
+        """The same, cell by cell: all of them may be more than memory holds."""
+        yield from self.prompts(released, queries, contract, unit, draws).items()
 
     def baselines(
         self, released: Released[Drawn], train: PrivateTable | None, test: QueryTable, contract: Contract, unit: Unit, draws: Draws

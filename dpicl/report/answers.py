@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from dpicl.methods.tabular_answers import AVERAGED
 from dpicl.report import words
 from dpicl.report.blocks import Block, Cell, Code, Fold, Heading, Table, Text
 from dpicl.report.cells import Answer, Answered, Cells
+
+_PRIVATE = "Prompts of an ensemble hold private rows and are never shown"
 
 
 def answers(cells: Cells) -> Iterator[Block]:
@@ -58,7 +61,8 @@ def _prompts_fold(cell: Answered) -> Fold:
     """The prompts of one seed; what all begin with stands once."""
     blocks: list[Block] = []
     if cell.is_query_alone:
-        blocks.append(Text("Prompts of an ensemble hold private rows and are never shown; these are the queries.", "small"))
+        why = "Each was asked with several draws of demonstrations" if cell.key.startswith(AVERAGED) else _PRIVATE
+        blocks.append(Text(f"{why}; these are the queries.", "small"))
     if cell.beginning:
         blocks += [Text("Every prompt begins with these demonstrations:", "small"), Code(cell.beginning.rstrip("\n"))]
     for one in cell.answers:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Container, Iterable, Iterator
+from collections import Counter
+from collections.abc import Collection, Container, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import groupby, takewhile
 from operator import attrgetter
@@ -16,7 +18,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from dpicl.engine.artefacts import LOG_PROBABILITY, PREDICTIONS, PROMPTS
+from dpicl.engine.artefacts import LOG_PROBABILITY, PREDICTIONS, PROMPTS, stored_prompts
 from dpicl.engine.files import read_table
 from dpicl.errors import RunError
 from dpicl.methods.common import ZERO_SHOT
@@ -49,7 +51,7 @@ class Answered:
     answers: tuple[Answer, ...]
     beginning: str = ""
     is_query_alone: bool = False
-    """Whether the prompts hold no demonstrations because those were private."""
+    """Whether the prompts are shown without demonstrations: those were private, or several draws of them."""
 
     @property
     def where(self) -> tuple[str, str, str]:
@@ -131,8 +133,9 @@ def read_cells(units: Iterable[Path], public: Container[str]) -> Cells:
         cells = list(of_seed)
         most = left // len(cells)
         for unit, of_unit in groupby(cells, key=attrgetter("unit")):
-            prompts = _prompts(unit) if left > 0 else {}
-            for cell in of_unit:
+            of_this = list(of_unit)
+            prompts = _prompts(unit, {one.query for cell in of_this for one in cell.answers}) if left > 0 else {}
+            for cell in of_this:
                 if left > 0:
                     shown.append(_with_prompts(cell, prompts, most))
                     left -= _size(shown[-1])
@@ -148,7 +151,7 @@ def _answered(unit: Path) -> Iterator[Answered]:
     labels = tuple(name.removeprefix(LOG_PROBABILITY) for name in scored)
     rows = table.to_pandas()
     for key, cell in rows.groupby("cell", sort=False, observed=True):
-        if not is_released(str(key)) or str(key).startswith("content-free"):
+        if not is_released(str(key)) or str(key).startswith("content-free") or "draw" in stated_of(str(key)):
             continue
         is_right = cell["truth"].astype(str) == cell["answer"].astype(str)
         first = cell.assign(is_right=is_right).sort_values("is_right", kind="stable").head(QUERIES)
@@ -158,22 +161,25 @@ def _answered(unit: Path) -> Iterator[Answered]:
         yield Answered(unit, str(key), labels, len(cell), int(is_right.sum()), tuple(answers))
 
 
-def _prompts(unit: Path) -> dict[str, pa.ChunkedArray]:
-    """Prompts of a unit by cell key, in the order of queries."""
-    table = read_stored(unit, PROMPTS)
-    prompts, start = {}, 0
-    for key, rows in groupby(table.column("cell").to_pylist()):
-        count = sum(1 for _ in rows)
-        prompts[key] = table.column("prompt").slice(start, count)
-        start += count
+def _prompts(unit: Path, queries: Collection[int]) -> dict[str, dict[int, str]]:
+    """Prompts of these queries by cell key."""
+    prompts: dict[str, dict[int, str]] = {}
+    counts: Counter[str] = Counter()
+    with _readable(unit, PROMPTS):
+        for key, texts in stored_prompts(unit / PROMPTS):
+            start, counts[key] = counts[key], counts[key] + len(texts)
+            here = {query: str(texts[query - start]) for query in queries if start <= query < counts[key]}
+            prompts.setdefault(key, {}).update(here)
     return prompts
 
 
-def _with_prompts(cell: Answered, prompts: dict[str, pa.ChunkedArray], most: int) -> Answered:
-    """As many answers as have prompts of `most` characters together, at least one; of answers of an ensemble the queries alone."""
+def _with_prompts(cell: Answered, prompts: dict[str, dict[int, str]], most: int) -> Answered:
+    """As many answers as have prompts of `most` characters together, at least one; of answers of an ensemble, or of averaged draws, which
+    have several prompts, the queries alone.
+    """
     is_query_alone = cell.key not in prompts
-    stored = prompts.get(ZERO_SHOT.key if is_query_alone else cell.key, ())
-    answers = [replace(one, prompt=str(stored[one.query]) if one.query < len(stored) else "") for one in cell.answers]
+    stored = prompts.get(ZERO_SHOT.key if is_query_alone else cell.key, {})
+    answers = [replace(one, prompt=stored.get(one.query, "")) for one in cell.answers]
     while len(answers) > 1 and _size(_shared(cell, answers)) > most:
         answers.pop()
     return replace(_shared(cell, answers), is_query_alone=is_query_alone)
@@ -193,7 +199,13 @@ def _size(cell: Answered) -> int:
 
 def read_stored(unit: Path, name: str) -> pa.Table:
     """A table that a unit stored. Raises RunError: it cannot be read."""
-    try:
+    with _readable(unit, name):
         return read_table(unit / name)
+
+
+@contextmanager
+def _readable(unit: Path, name: str) -> Iterator[None]:
+    try:
+        yield
     except (OSError, pa.ArrowException):
         raise RunError(f"{unit.name}/{name}: cannot be read as Parquet") from None

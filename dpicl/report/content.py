@@ -115,6 +115,11 @@ def _accuracy(run: Run, gains: pd.DataFrame, anchors: Container[str]) -> Iterato
     if any(cell.quoted for tables in metrics.values() for table in tables for row in table.rows for cell in row):
         baselines = "; its baselines stand beside both of ours" if "lr-naive" in set(results["system"]) else ""
         notes.append(f"Beside our numbers: what the paper prints for {paper.models(set(results['method']))}{baselines}.")
+    if "averaged" in set(results["system"].str.partition("-")[0]):
+        notes.append(
+            f"Draws averaged: of {run.manifest.grid.draws} draws of shots from the same release the mean probability of every answer, at no "
+            "cost; in-context is the first of them."
+        )
     notes.append("Majority and zero-shot need no demonstrations.")
     if results["amplified_epsilon"].notna().any():
         notes.append("ε′ is ε after amplification by subsampling.")

@@ -13,6 +13,8 @@ from dpicl.report.gains import CELL, LEVEL, Gain
 from dpicl.report.load import Manifest, Run
 from dpicl.report.tables import bar_of, cell_name, epsilon_heads, is_queried, main_metrics, of_part, parts, row_label
 
+IN_CONTEXT, BESIDE = ("icl", "averaged"), ("lr", "gb")
+"""Systems of the first screen: answers of the model, and classifiers beside them."""
 MOST = 6
 """Sentences on methods and data sets, and rows of the table that stands open, times two."""
 
@@ -61,10 +63,12 @@ def _worst(manifest: Manifest) -> dict[float, float]:
 
 
 def leading(gains: pd.DataFrame) -> pd.DataFrame:
-    """The gains that are shown first: in-context answers with the most shots, and logistic regression, on what was released or privately on the rows."""
-    icl = gains[gains["system"] == "icl"]
+    """The gains that are shown first: in-context answers with the most shots, of one draw and of several, and logistic regression and gradient
+    boosting, on what was released or privately on the rows.
+    """
+    icl = gains[gains["system"].isin(IN_CONTEXT)]
     most = icl.groupby(["method", "dataset"])["shots"].transform("max")
-    return gains[gains.index.isin(icl[(icl["shots"] == most) | most.isna()].index) | (gains["system"] == "lr")]
+    return gains[gains.index.isin(icl[(icl["shots"] == most) | most.isna()].index) | gains["system"].isin(BESIDE)]
 
 
 def better_from(gains: pd.DataFrame) -> float:
@@ -122,6 +126,11 @@ def fitted(method: str, system: str) -> str:
     return f"{words.SYSTEMS[system.partition('-')[0]]} on {words.fitted_name(method, system)}"
 
 
+def answers_named(system: str, draws: int) -> str:
+    """Answers of the model, in a sentence."""
+    return f"in-context answers averaged over {draws} draws" if system == "averaged" else "in-context answers"
+
+
 def _sentence(run: Run, part: pd.DataFrame, gains: pd.DataFrame) -> str:
     own, metric = of_part(gains, part), main_metrics(run.results)[part.index[0]]
     method, dataset = part["method"].iloc[0], part["dataset"].iloc[0]
@@ -129,7 +138,7 @@ def _sentence(run: Run, part: pd.DataFrame, gains: pd.DataFrame) -> str:
     said = []
     for _, row in own.groupby(CELL[:3], dropna=False, sort=False):
         system = row["system"].iloc[0]
-        name, least = "in-context answers" if system == "icl" else fitted(method, system), better_from(row)
+        name, least = answers_named(system, run.manifest.grid.draws) if is_queried(system) else fitted(method, system), better_from(row)
         if math.isnan(least):
             said.append(f"{name} from no ε on")
         else:

@@ -16,14 +16,16 @@ from dpicl.report.decision import fitted, leading
 from dpicl.report.load import Run
 from dpicl.report.sentences import caption
 from dpicl.report.svg import BASELINES, GRID, INK, MUTED, SERIES, drawing, to_svg
-from dpicl.report.tables import METRICS, has_several_rates, main_metrics, of_texts, stage_seconds
+from dpicl.report.tables import METRICS, has_several_rates, is_queried, main_metrics, of_texts, stage_seconds
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _MARKERS = "os^DvP"
 _INFINITY_GAP = 0.4
-_BASELINE_LOOKS = {"lr": ("--", "x"), "gnb": ("-.", "+")}
+_BASELINE_LOOKS = {"lr": ("--", "x"), "gnb": ("-.", "+"), "gb": ("--", "2")}
+_GAIN_LOOKS = {"icl": ("-", ""), "averaged": ("-.", ""), "lr": ("--", "x"), "gb": (":", "2")}
+"""Line and marker, that of the method where there is none."""
 
 
 @dataclass(frozen=True)
@@ -66,9 +68,10 @@ def epsilon_figure(part: pd.DataFrame, metric: str) -> str:
     place = epsilon_places(part["epsilon"].dropna().unique())
 
     def draw(axes: Axes, of_dataset: pd.DataFrame) -> None:
-        for i, (shots, group) in enumerate(of_dataset[of_dataset["system"] == "icl"].groupby("shots")):
-            values, (colour, marker) = group.set_index("epsilon")[metric], _look(i)
-            _epsilon_line(axes, values, place, f"k = {shots:g}", colour, marker=marker, shift=i)
+        for system, line, also in (("icl", "-", ""), ("averaged", "-.", ", draws averaged")):
+            for i, (shots, group) in enumerate(of_dataset[of_dataset["system"] == system].groupby("shots")):
+                values, (colour, marker) = group.set_index("epsilon")[metric], _look(i)
+                _epsilon_line(axes, values, place, f"k = {shots:g}{also}", colour, marker=marker, line=line, shift=i)
         for colour, (system, (line, marker)) in zip(BASELINES, _BASELINE_LOOKS.items(), strict=True):
             values = of_dataset[of_dataset["system"] == system].set_index("epsilon")[metric]
             _epsilon_line(axes, values, place, words.SYSTEMS[system], colour, marker=marker, line=line, shift=-1)
@@ -122,7 +125,7 @@ def rate_figure(part: pd.DataFrame, metric: str) -> str:
 
 
 def gain_figure(results: pd.DataFrame, gains: pd.DataFrame) -> str:
-    """What in-context answers and logistic regression gain over no private data, one panel per data set; empty where nothing is known."""
+    """What in-context answers and classifiers gain over no private data, one panel per data set; empty where nothing is known."""
     gains = gains[gains["dataset"].isin(results.loc[main_metrics(results) != "absolute_error", "dataset"])]
     series = list(gains[["method", "system"]].drop_duplicates().itertuples(index=False, name=None))
     if not series or has_several_rates(results):
@@ -139,10 +142,10 @@ def gain_figure(results: pd.DataFrame, gains: pd.DataFrame) -> str:
             colour, marker = _look(methods.index(method))
             x = [place[epsilon] + 0.016 * i for epsilon in own["epsilon"]]
             means, halves = [gain.mean for gain in own["gain"]], [gain.half for gain in own["gain"]]
-            is_icl = system == "icl"
-            name = f"{words.method_name(method)}, in-context" if is_icl else fitted(method, system)
-            axes.errorbar(x, means, halves, fmt=marker if is_icl else "x", color=colour, elinewidth=0.9, linestyle="none")
-            axes.plot(x, means, color=colour, linestyle="-" if is_icl else "--", marker=marker if is_icl else "x", label=name)
+            line, marker = _GAIN_LOOKS[system][0], _GAIN_LOOKS[system][1] or marker
+            name = f"{words.method_name(method)}, {words.SYSTEMS[system]}" if is_queried(system) else fitted(method, system)
+            axes.errorbar(x, means, halves, fmt=marker, color=colour, elinewidth=0.9, linestyle="none")
+            axes.plot(x, means, color=colour, linestyle=line, marker=marker, label=name)
         _epsilon_axis(axes, place)
 
     return _panels(gains, draw, "gain", "What the private data add: gain over using none against epsilon, one panel per data set")

@@ -57,6 +57,7 @@ class Grid(_Part):
     seeds: list[int] = []
     sampling_rates: list[Rate] = []
     queries: int | None = None
+    draws: int = 1
 
 
 class UsedContract(_Part):

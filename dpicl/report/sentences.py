@@ -64,6 +64,8 @@ def what_was_run(manifest: Manifest, methods: list[str], datasets: list[str], *,
         parts.append(f"{len(grid.seeds)} {'seed' if len(grid.seeds) == 1 else 'seeds'}")
     if grid.queries:
         parts.append(f"at most {grid.queries} queries of each")
+    if grid.draws > 1:
+        parts.append(f"each query asked {grid.draws} times, with shots drawn anew from the same release")
     models = [f"written by {manifest.writer}"] if manifest.writer and has_answers else []
     if model and has_answers:
         models.append(f"answered by {model.name}" + (f" ({model.kind})" if model.kind not in ("", model.name) else ""))

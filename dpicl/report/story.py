@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import pandas as pd
 
 from dpicl.report import words
 from dpicl.report.blocks import Bullets, Report
-from dpicl.report.decision import MOST, better_from, decision, leading, promised
+from dpicl.report.decision import BESIDE, MOST, better_from, decision, fitted, leading, promised
 from dpicl.report.gains import gains_of
 from dpicl.report.load import Manifest, Run
 from dpicl.report.tables import bar_of, main_metrics, of_part, parts
@@ -17,7 +18,8 @@ from dpicl.report.tables import bar_of, main_metrics, of_part, parts
 def story(run: Run) -> list[str]:
     """Sentences, in the order in which somebody asks; of released and public facts only."""
     metrics, gains = main_metrics(run.results), leading(gains_of(run))
-    came = [_came(part, metrics[part.index[0]], of_part(gains, part)) for part in parts(run.results)]
+    draws = run.manifest.grid.draws
+    came = [_came(part, metrics[part.index[0]], of_part(gains, part), draws) for part in parts(run.results)]
     more = [f"and {len(came) - MOST} more in the report"] if len(came) > MOST else []
     return [*promised(run.manifest), *came[:MOST], *more, *_meaning(run), *paid(run.manifest)]
 
@@ -38,12 +40,11 @@ def paid(manifest: Manifest) -> list[str]:
     return ["charged: nothing; the data are public, and the noise is seeded"] if manifest.simulated else manifest.budget
 
 
-def _came(part: pd.DataFrame, metric: str, gains: pd.DataFrame) -> str:
-    """One method on one data set: means over seeds by epsilon at the most shots, beside what needs no private data."""
-    icl = part[part["system"] == "icl"]
-    most = icl[icl["shots"] == icl["shots"].max()] if icl["shots"].notna().any() else icl
+def _came(part: pd.DataFrame, metric: str, gains: pd.DataFrame, draws: int) -> str:
+    """One method on one data set: means over seeds by epsilon at the most shots, beside classifiers and what needs no private data."""
+    most = _with_most_shots(part, "icl")
     means = most[most["epsilon"].notna()].groupby("epsilon")[metric].mean()
-    private = [f"{words.number(means[one])} at ε = {words.epsilon(one)}" for one in map(float, means.index) if one < math.inf]
+    private = _by_epsilon(most, metric)
     bar, without = bar_of(metric)
     beside = {"without privacy": means.get(math.inf, math.nan), f"by {without}": part.loc[part["system"] == bar, metric].mean()}
     shown = [f"{words.number(mean)} {name}" for name, mean in beside.items() if not math.isnan(mean)]
@@ -51,4 +52,24 @@ def _came(part: pd.DataFrame, metric: str, gains: pd.DataFrame) -> str:
         least = better_from(gains[gains["system"] == "icl"])
         shown.append(f"better by more than noise from {'no ε' if math.isnan(least) else f'ε = {words.epsilon(least)}'} on")
     about = f"{words.method_name(part['method'].iloc[0])} on {part['dataset'].iloc[0]}"
-    return f"{about}: {words.MEASURES[metric]} {'; '.join([', '.join(private) or 'not measured', *shown])}"
+    return f"{about}: {words.MEASURES[metric]} {'; '.join([', '.join(private) or 'not measured', *shown, *_beside(part, metric, draws)])}"
+
+
+def _beside(part: pd.DataFrame, metric: str, draws: int) -> Iterator[str]:
+    """Averaged draws, and classifiers, on all released rows or on what the method's baselines read."""
+    if private := _by_epsilon(_with_most_shots(part, "averaged"), metric):
+        yield f"averaged over {draws} draws {', '.join(private)}"
+    for system in BESIDE:
+        if private := _by_epsilon(part[part["system"] == system], metric):
+            yield f"{fitted(part['method'].iloc[0], system)} {', '.join(private)}"
+
+
+def _with_most_shots(part: pd.DataFrame, system: str) -> pd.DataFrame:
+    own = part[part["system"] == system]
+    return own[own["shots"] == own["shots"].max()] if own["shots"].notna().any() else own
+
+
+def _by_epsilon(rows: pd.DataFrame, metric: str) -> list[str]:
+    """Means over seeds; nothing without privacy."""
+    means = rows[rows["epsilon"] < math.inf].groupby("epsilon")[metric].mean().dropna()
+    return [f"{words.number(mean)} at ε = {words.epsilon(epsilon)}" for epsilon, mean in zip(map(float, means.index), means, strict=True)]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from dpicl.baselines import FITTED
 from dpicl.engine.order import stages
 from dpicl.methods.gdp_tabicl import GdpTabicl
 from dpicl.methods.published import ACCURACY_TABLES, Erratum, PaperModel, errata, table_v
@@ -29,8 +30,6 @@ METRICS = {
     "levenshtein": "Levenshtein similarity",
     "absolute_error": "Mean absolute error, in the label's unit",
 }
-_FITTED = ("lr", "gnb")
-"""Baselines fitted on data, tested on the whole held-out part; majority and zero-shot are measured on the queries."""
 _OWN_COLUMNS = ("majority", "zero-shot")
 _ORDER = {system: place for place, system in enumerate(words.SYSTEMS)}
 
@@ -158,7 +157,7 @@ def fitted_means(results: pd.DataFrame) -> Table | None:
 
 def is_queried(system: str) -> bool:
     """Baselines are measured on the whole test part, all others on the queries."""
-    return system.partition("-")[0] not in _FITTED
+    return system.partition("-")[0] not in FITTED
 
 
 def _cell(group: pd.DataFrame, metric: str, epsilon: float, paper: Paper | None, stands_out: bool, show_amplified: bool) -> Cell:

@@ -9,6 +9,7 @@ from dpicl.methods import METHODS
 DASH = "–"
 SYSTEMS = {
     "icl": "in-context",
+    "averaged": "in-context, draws averaged",
     "icl-nested": "in-context, nested shots",
     "icl-shared": "in-context, shared shots",
     "icl-prototype": "in-context, prototypes as shots",
@@ -21,6 +22,7 @@ SYSTEMS = {
     "zero-shot": "zero-shot",
     "majority": "majority",
     "lr": "logistic regression",
+    "gb": "gradient boosting",
     "gnb": "Gaussian naive Bayes",
     "lr-naive": "logistic regression, the paper's setting",
     "gnb-naive": "Gaussian naive Bayes, the paper's setting",

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpicl.cli.ask import answers_of, read_demonstrations
+from dpicl.cli.ask import answers_of, drawn, read_demonstrations
 from dpicl.contract import parse_contract
 from dpicl.contract.derive import Target
 from dpicl.contract.load import contract_digest
@@ -80,6 +80,49 @@ def test_rows_that_do_not_fit_are_refused_without_a_value(
     (place.root / name).write_text(content)
     refused = complaint(call_main(("ask", "--demos", str(demos), "--queries", str(place.root / name), "--model", "fake"), capsys))
     assert phrase in refused and SECRET not in refused
+
+
+@pytest.fixture
+def many(place: Place, capsys: Capture) -> Path:
+    """Eight demonstrations of a private table."""
+    table, out = install(place, shop(private=True), shop_rows(300)), place.root / "many.jsonl"
+    said(capsys, "protect", table, "--epsilon", "5", "--shots", "8", "--out", str(out))
+    return out
+
+
+def test_draws_are_averaged_and_a_row_is_answered_as_it_would_be_alone(place: Place, capsys: Capture, many: Path) -> None:
+    rows, asked = unlabelled(4), ("ask", "--demos", str(many), "--model", "fake", "--shots", "3", "--queries")
+    (place.root / "rows.csv").write_text(csv_of(rows))
+    (place.root / "last.csv").write_text(csv_of(rows[3:]))
+    together = said(capsys, *asked, str(place.root / "rows.csv"), "--draws", "4").splitlines()
+    assert said(capsys, *asked, str(place.root / "last.csv"), "--draws", "4").splitlines() == together[3:]
+    contract, shown = parse_contract(shop(private=True), "shop.yaml"), drawn(read_demonstrations(many), 3, 4)
+    assert len(set(shown)) == 4 and all(len(set(some)) <= 3 and set(some) <= set(read_demonstrations(many).texts) for some in shown)
+    queries = central_queries(read_unlabelled((place.root / "rows.csv").read_bytes(), contract, "rows.csv"), contract)  # type: ignore[arg-type]
+    odds = np.exp([HashScorer("fake").score([prompt(some, query) for query in queries], CONTINUATIONS) for some in shown])
+    expected = (odds / odds.sum(axis=2, keepdims=True)).mean(axis=0)[:, 1]
+    assert [json.loads(one)["yes"] for one in together] == pytest.approx(expected, abs=1e-4)
+    assert said(capsys, *asked, str(place.root / "rows.csv")).splitlines() != together
+
+
+@pytest.mark.parametrize(
+    ("options", "phrase"),
+    [
+        (("--draws", "2"), "expected a number under 8"),
+        (("--draws", "2", "--shots", "8"), "expected a number under 8"),
+        (("--shots", "9"), "expected a number up to 8"),
+    ],
+)
+def test_draws_that_would_all_be_the_same_are_refused(
+    place: Place, capsys: Capture, many: Path, options: tuple[str, ...], phrase: str
+) -> None:
+    (place.root / "rows.csv").write_text(csv_of(unlabelled(1)))
+    asked = ("ask", "--demos", str(many), "--queries", str(place.root / "rows.csv"), "--model", "fake", *options)
+    assert phrase in complaint(call_main(asked, capsys))
+
+
+def test_private_texts_are_not_drawn_from_again(capsys: Capture) -> None:
+    assert "another draw of private rows would be charged" in complaint(call_main(("ask", "a query", "--draws", "2"), capsys))
 
 
 def test_odd_letters_in_columns_that_are_no_features_do_no_harm(place: Place, capsys: Capture, demos: Path) -> None:

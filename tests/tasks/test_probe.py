@@ -94,6 +94,21 @@ def test_a_reader_is_asked_as_well_as_the_model_that_answers(place: Place, grid:
     assert "reads 12 tokens" in told or "reads at most 12" in told
 
 
+@pytest.mark.parametrize(("method", "tokens", "shots"), [("ldp_tabicl", 600, 512), ("mst_tabicl", 600, 512), ("gdp_tabicl", 120, 4)])
+def test_prompts_longer_than_a_model_reads_are_refused_before_anything_is_charged(
+    place: Place, method: str, tokens: int, shots: int, tmp_path: Path
+) -> None:
+    short = made(
+        tiny_model(tmp_path),
+        tmp_path / "short",
+        lambda vocabulary: GPT2Config(n_embd=32, n_layer=2, n_head=4, vocab_size=vocabulary, n_positions=tokens),
+    )
+    grid = {**TABLES, "methods": [method], "model": str(short), "shots": [1]}
+    assert probe.fn(planned(grid, "fits")) == "1 model answers"
+    told = refused({**grid, "shots": [shots]})
+    assert f"shop, prompts of {shots} shots" in told and f"reads at most {tokens}" in told and "expected fewer demonstrations" in told
+
+
 @pytest.mark.parametrize("batches", ["fresh", "fixed"])
 def test_a_hybrid_model_votes_and_is_charged_after_that(place: Place, tmp_path: Path, batches: str) -> None:
     hybrid = made(tiny_model(tmp_path), tmp_path / "hybrid", lambda vocabulary: Lfm2Config(**HYBRID, vocab_size=vocabulary))

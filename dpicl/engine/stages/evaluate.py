@@ -33,6 +33,7 @@ from dpicl.engine.stages.score import read_scores
 from dpicl.evaluation import Metrics
 from dpicl.methods import held_out_evaluation, tabular
 from dpicl.methods.common import results
+from dpicl.methods.tabular_answers import averaged
 from dpicl.methods.text_method import TextMethod
 from dpicl.pipeline import Cell
 from dpicl.types import QueryTable
@@ -68,7 +69,7 @@ def _exact_metrics(folder: UnitFolder) -> list[dict[str, Any]]:
     if isinstance(method, TextMethod):
         scores |= method.final_answers(read_texts(folder)[0], folder.texts)
     queries = read_queries(folder)
-    write_table(folder.path / PREDICTIONS, _predictions(folder, scores, queries))
+    write_table(folder.path / PREDICTIONS, _predictions(folder, {**scores, **averaged(scores)}, queries))
     judged = {cell.key: one for cell, one in method.answers.values_of(scores, queries, contract).items()}
     write_table(folder.path / VALUES, pa.table(judged))
     fitted = read_json(folder.path / BASELINES) if method.fits_baselines(contract, unit) else []

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -21,13 +22,15 @@ from dpicl.engine.models import reader_of, scorer_of, writer_of
 from dpicl.engine.run_folder import Plan, read_plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.stage import stage
+from dpicl.errors import TooLongError
 from dpicl.lm.isolation import public_answer
 from dpicl.lm.local.embedding import open_embedder
-from dpicl.lm.requests import ModelDescription, Scorer
+from dpicl.lm.requests import ModelDescription, Scorer, prompt
 from dpicl.lm.spec import ModelSpec
 from dpicl.methods import METHODS, on_texts
 from dpicl.methods.common import ZERO_SHOT
 from dpicl.methods.public_questions import check_ensemble, check_generator, check_scores
+from dpicl.methods.tabular_method import TabularMethod
 from dpicl.pipeline import Unit
 from dpicl.text_metrics import scorers
 
@@ -76,7 +79,22 @@ def _check_answers(run: Path, plan: Plan, unit: Unit, contract: Declared, settin
     alone, together = np.concatenate([ask([prompt]) for prompt in prompts]), ask(prompts)
     if answers.continuations_of(contract):
         check_scores(scorer, alone, together, tolerance=TOLERANCE.get(spec.dtype, TOLERANCE_OF_SIXTEEN_BITS))
+    _check_longest(unit, contract, prompts[0], ask)
     return scorer.description
+
+
+def _check_longest(unit: Unit, contract: Declared, query: str, ask: Callable[[list[str]], object]) -> None:
+    """Ask with the longest demonstrations that a contract allows, one of them in the place of a query's values.
+    Raises TooLongError: they do not fit the model's context.
+    """
+    method = METHODS[unit.method]
+    if not isinstance(method, TabularMethod) or not isinstance(contract, Contract) or contract.evaluation == "none":
+        return
+    if text := method.longest_demonstration(contract, unit):
+        try:
+            ask([prompt([text] * (max(unit.shots) + 1), query)])
+        except TooLongError as error:
+            raise TooLongError(f"{contract.name}, prompts of {max(unit.shots)} shots: {error}") from None
 
 
 def _check_reading(run: Path, plan: Plan, unit: Unit, contract: TextContract, settings: Settings) -> ModelDescription:

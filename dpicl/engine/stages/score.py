@@ -8,15 +8,24 @@ one epsilon share their beginnings and are scored together, always all of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from dpicl.engine.artefacts import PROMPTS, read_queries, read_released, read_split, read_texts
-from dpicl.engine.files import PRIVATE_MODE, PUBLIC_MODE, read_arrays, read_table, write_arrays, write_json, write_table
+from dpicl.engine.artefacts import PROMPTS, read_queries, read_released, read_split, read_texts, stored_prompts
+from dpicl.engine.files import (
+    PRIVATE_MODE,
+    PUBLIC_MODE,
+    read_arrays,
+    read_table,
+    write_arrays,
+    write_json,
+    write_row_groups,
+)
 from dpicl.engine.models import scorer_of
 from dpicl.engine.run_folder import UnitFolder, open_unit, read_plan
 from dpicl.engine.stage import clean_errors, stage, timed, unit_stage
@@ -28,8 +37,10 @@ from dpicl.methods.text_method import TextMethod
 from dpicl.pipeline import Cell
 
 PARTS = 4
-Prompts = dict[int, tuple[Cell, list[str]]]
-"""Cells that are scored together, each with its prompts, by the number of its file."""
+Group = dict[int, Cell]
+"""Cells that are scored together, by the number of their file."""
+_AT_ONCE = 1 << 26
+"""Characters of prompts that are written and read together: many shots of many queries are gigabytes."""
 
 
 def _prompts_folder(unit: UnitFolder, *parts: str) -> Path:
@@ -43,39 +54,72 @@ def _prompts_mode(unit: UnitFolder) -> int:
     return PRIVATE_MODE if unit.declared.evaluation == "charged" else PUBLIC_MODE
 
 
-def read_prompts(unit: UnitFolder) -> dict[str, list[str]]:
-    """Prompts by cell key, in the order written."""
-    table = read_table(_prompts_folder(unit) / PROMPTS)
+def read_prompts(unit: UnitFolder, cells: Container[str] | None = None) -> dict[str, list[str]]:
+    """Prompts by cell key, in the order written, of these cells or of all."""
     prompts: dict[str, list[str]] = {}
-    for key, text in zip(table.column("cell").to_pylist(), table.column("prompt").to_pylist(), strict=True):
-        prompts.setdefault(key, []).append(text)
+    for key, texts in stored_prompts(_prompts_folder(unit) / PROMPTS):
+        if cells is None or key in cells:
+            prompts.setdefault(key, []).extend(texts.to_pylist())
     return prompts
+
+
+def _tables(prompts: Iterable[tuple[Cell, list[str]]]) -> Iterator[pa.Table]:
+    """Prompts cell by cell, at least one table and another one from so many characters on."""
+    keys: list[str] = []
+    waiting: list[str] = []
+    characters, is_first = 0, True
+    for cell, texts in prompts:
+        if waiting and characters > _AT_ONCE:
+            yield _table(keys, waiting)
+            keys, waiting, characters, is_first = [], [], 0, False
+        keys += [cell.key] * len(texts)
+        waiting += texts
+        characters += sum(map(len, texts))
+    if waiting or is_first:
+        yield _table(keys, waiting)
+
+
+def _table(keys: list[str], texts: list[str]) -> pa.Table:
+    return pa.table({"cell": pa.array(keys, pa.string()).dictionary_encode(), "prompt": pa.array(texts, pa.string())})
+
+
+def _lengths(unit: UnitFolder) -> dict[str, int]:
+    """Characters of all prompts by cell key, in the order written."""
+    lengths: dict[str, int] = {}
+    for key, texts in stored_prompts(_prompts_folder(unit) / PROMPTS):
+        lengths[key] = lengths.get(key, 0) + (pc.sum(pc.utf8_length(texts)).as_py() or 0)
+    return lengths
 
 
 @unit_stage("serialize", lambda folder: str(_prompts_folder(folder) / PROMPTS))  # private ones may be gone when a run is resumed
 def serialize(folder: UnitFolder) -> str:
     """Write an example of every cell's demonstrations, and its prompts where there is something to ask: cell by cell, in order."""
     method, unit, asks = folder.method, folder.unit, folder.declared.evaluation != "none"
-    prompts: dict[Cell, list[str]] = {}
+    prompts: Iterable[tuple[Cell, list[str]]] = ()
     if isinstance(method, TextMethod):
         examples = method.examples(*read_texts(folder), read_queries(folder), folder.texts)
         if asks:
             split = read_split(folder)
-            prompts = method.prompts(*read_texts(folder), split.train, split.queries, folder.texts, unit)
+            prompts = method.prompts(*read_texts(folder), split.train, split.queries, folder.texts, unit).items()
     else:
         released, contract, draws = read_released(folder), folder.contract, folder.draws
         demonstrations = tabular(unit.method).examples(released, contract, unit, draws)
         examples = {cell: "\n".join(texts).split("\n") for cell, texts in demonstrations.items() if cell.system == "icl"}
         if asks:
-            prompts = tabular(unit.method).prompts(released, read_queries(folder), contract, unit, draws)
+            prompts = tabular(unit.method).prompts_in_turn(released, read_queries(folder), contract, unit, draws)
     write_json(folder.path / "demonstrations.json", {cell.key: texts for cell, texts in examples.items()})
-    keys = pa.array([cell.key for cell, texts in prompts.items() for _ in texts], pa.string()).dictionary_encode()
-    table = pa.table({"cell": keys, "prompt": pa.array([text for texts in prompts.values() for text in texts], pa.string())})
-    write_table(_prompts_folder(folder) / PROMPTS, table, mode=_prompts_mode(folder))
-    write_table(folder.path / PROMPTS, table.slice(0, 0))  # where prompts are private; else they stand there already
+    counts: list[int] = []
+
+    def counted() -> Iterator[tuple[Cell, list[str]]]:
+        for cell, texts in prompts:
+            counts.append(len(texts))
+            yield cell, texts
+
+    write_row_groups(_prompts_folder(folder) / PROMPTS, _tables(counted()), mode=_prompts_mode(folder))
+    write_row_groups(folder.path / PROMPTS, _tables(()))  # where prompts are private; else they stand there already
     if folder.declared.evaluation == "charged":
-        return f"prompts of {len(prompts)} cells"
-    return f"{sum(map(len, prompts.values()))} prompts in {len(prompts)} cells"
+        return f"prompts of {len(counts)} cells"
+    return f"{sum(counts)} prompts in {len(counts)} cells"
 
 
 def _cell_file(folder: UnitFolder, number: int) -> Path:
@@ -86,14 +130,15 @@ def _cells(folder: UnitFolder) -> dict[str, Cell]:
     return {cell.key: cell for cell in (ZERO_SHOT, *folder.unit.evaluated_cells)}
 
 
-def _groups_of(folder: UnitFolder, prompts: Mapping[str, list[str]]) -> list[Prompts]:
-    """Of prompts by cell key, the longest group first."""
+def _groups_of(folder: UnitFolder, lengths: Mapping[str, int]) -> list[Group]:
+    """Of characters of prompts by cell key, the longest group first."""
     known = _cells(folder)
-    groups: dict[tuple[object, ...], Prompts] = {}
-    for number, (key, texts) in enumerate(prompts.items()):
-        name = ("icl-nested", known[key].epsilon) if known[key].system == "icl-nested" else (key,)
-        groups.setdefault(name, {})[number] = known[key], texts
-    return sorted(groups.values(), key=lambda group: -sum(len(text) for _, texts in group.values() for text in texts))
+    groups: dict[tuple[object, ...], Group] = {}
+    for number, key in enumerate(lengths):
+        cell = known[key]
+        name = (cell.system, cell.epsilon, cell.draw) if cell.system == "icl-nested" else (key,)
+        groups.setdefault(name, {})[number] = cell
+    return sorted(groups.values(), key=lambda group: -sum(lengths[cell.key] for cell in group.values()))
 
 
 @partial(clean_errors, "score")
@@ -103,7 +148,7 @@ def parts_to_score(run: str, unit_key: str) -> range:
     if folder.declared.evaluation == "charged":
         return range(PARTS)  # the number of rows is private
     prompted = read_table(_prompts_folder(folder) / PROMPTS, ["cell"]).column("cell").unique().to_pylist()  # the texts are not read
-    return range(min(PARTS, len(_groups_of(folder, {key: [] for key in prompted}))))
+    return range(min(PARTS, len(_groups_of(folder, dict.fromkeys(prompted, 0)))))
 
 
 @stage("score", "score {unit_key} part {part}", "model worker")
@@ -111,7 +156,7 @@ def score(run: str, unit_key: str, part: int) -> str:
     """Score every cell of this part that has no scores yet; the model is opened only for what it may see."""
     folder = open_unit(run, unit_key)
     check_egress(folder.declared, folder.unit, read_plan(folder.run).model)
-    mine = _groups_of(folder, read_prompts(folder))[part::PARTS]
+    mine = _groups_of(folder, _lengths(folder))[part::PARTS]
     missing = [group for group in mine if not all(_cell_file(folder, number).exists() for number in group)]
     if missing:
         with timed(folder.run, unit_key, "score", part=str(part)):
@@ -121,18 +166,19 @@ def score(run: str, unit_key: str, part: int) -> str:
     return f"{sum(map(len, missing))} of {sum(map(len, mine))} cells now"
 
 
-def _score_group(folder: UnitFolder, scorer: Scorer, group: Prompts) -> None:
+def _score_group(folder: UnitFolder, scorer: Scorer, group: Group) -> None:
     """All cells of a group are scored at once: they have one epsilon, and so one trust."""
-    texts, answers = [text for _, texts in group.values() for text in texts], METHODS[folder.unit.method].answers
-    is_private, (first, (cell, _)) = folder.declared.evaluation == "charged", next(iter(group.items()))
+    prompts = read_prompts(folder, {cell.key for cell in group.values()})
+    texts, answers = [text for cell in group.values() for text in prompts[cell.key]], METHODS[folder.unit.method].answers
+    is_private, (first, cell) = folder.declared.evaluation == "charged", next(iter(group.items()))
     # private prompts one by one, so that rounding in a batch lets none of them move another
     batches = [[text] for text in texts] if is_private else [texts]
     scores = np.concatenate([answers.ask_cell(scorer, batch, folder.declared, cell) for batch in batches])
     if isinstance(scorer, Tallying) and not is_private:
         tally = scorer.tally(texts, answers.continuations_of(folder.declared))
         write_json(_cell_file(folder, first).with_suffix(".json"), tally, replace=True)
-    ends = np.cumsum([len(texts) for _, texts in group.values()])
-    for (number, (cell, _)), part in zip(group.items(), np.split(scores, ends[:-1]), strict=True):
+    ends = np.cumsum([len(prompts[cell.key]) for cell in group.values()])
+    for (number, cell), part in zip(group.items(), np.split(scores, ends[:-1]), strict=True):
         write_arrays(_cell_file(folder, number), {cell.key: part}, mode=_prompts_mode(folder))
 
 

@@ -52,9 +52,16 @@ def _costs(side: Side) -> Iterator[tuple[str, str]]:
 def _speed(run: Run) -> float:
     """By the numbers of queries that the results state, which are noisy where the real ones are private."""
     results = run.results
-    answered = [is_queried(one) and one != "majority" and not one.endswith("-calibrated") for one in results["system"]]
+    asked = [_times_asked(one, run.manifest.grid.draws) for one in results["system"]]
     seconds = float(run.timings.loc[run.timings["stage"].isin(ASKING), "seconds"].sum())
-    return float(results.loc[answered, "query_count"].sum()) / seconds if seconds and len(results) else math.nan
+    return float((results["query_count"] * asked).sum()) / seconds if seconds and len(results) else math.nan
+
+
+def _times_asked(system: str, draws: int) -> int:
+    """How often a query was asked for these results alone: of averaged draws the first is a result of its own."""
+    if system.startswith("averaged"):
+        return draws - 1
+    return int(is_queried(system) and system != "majority" and not system.endswith("-calibrated"))
 
 
 def _facts(side: Side) -> Iterator[tuple[str, str]]:

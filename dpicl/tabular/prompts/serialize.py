@@ -7,7 +7,7 @@ Paper       DP-TabICL section IV-C, tables VIII and IX.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache
 from math import isnan
 from string import Formatter
@@ -104,3 +104,18 @@ def central_queries(queries: QueryTable, contract: Contract) -> list[str]:
             columns[name] = [MISSING if isnan(value) else value for value in queries.numbers(name).tolist()]
     rows = zip(*columns.values(), strict=True)
     return [_central_text(dict(zip(columns, row, strict=True)), contract, None) for row in rows]
+
+
+def longest_text(counts: Sequence[int], texts: Callable[[np.ndarray], list[str]]) -> str:
+    """The longest text of a row that contracts allow, one column after another at its longest: public.
+
+    Args:
+        counts: of codes of every column.
+        texts: of rows of codes, shape (rows, columns).
+    """
+    longest = np.zeros((1, len(counts)), dtype=np.int64)
+    for column, count in enumerate(counts):
+        rows = np.repeat(longest, count, axis=0)
+        rows[:, column] = np.arange(count)
+        longest[0, column] = int(np.argmax([len(text) for text in texts(rows)]))
+    return texts(longest)[0]

@@ -2,18 +2,21 @@
 
     icl            k rows for each query, drawn afresh: the paper's way
     icl-nested     the same, but fewer shots are the beginning of more: k = 1 in 2 in 4 in 8
-    icl-shared     50 draws of k rows, taken in turn by the queries
+    icl-shared     50 sets of k rows, taken in turn by the queries
     icl-prototype  k rows for all queries, labels in turn: those that all rows of their label are nearest to
     icl-diverse    k rows for all queries, labels in turn: of each label the first prototype, then the farthest from all before
     icl-near       for each query the k rows nearest to it, the nearest last
 
 Nearness is the number of equal columns. The last three choose among 2,048 rows drawn at random. Labels are all that
-occur among these, the more frequent first; where a contract has none, all rows are of one label.
+occur among these, the more frequent first; where a contract has none, all rows are of one label. Of one release there may be
+several draws (`Cell.draw`): each has streams of its own, so that the rows that are chosen, or chosen among, are drawn anew.
 
 Paper       `near` [LSZDCC22] Liu et al. 2022 (arXiv 2101.06804); `diverse` [G85] Gonzalez 1985.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 
@@ -22,7 +25,9 @@ from dpicl.pipeline import Cell
 from dpicl.randomness import Draws
 
 SHARED_SETS, POOL = 50, 2048
-MOST_SHOTS = 64
+MOST_SHOTS = 512
+_NESTED = 64
+"""So many nested shots are drawn at once; further ones follow them."""
 SAME_FOR_ALL = ("icl-prototype", "icl-diverse")
 """Systems whose demonstrations are chosen by a rule that looks at no query."""
 
@@ -38,15 +43,16 @@ def picked_rows(rows: np.ndarray, queries: np.ndarray, cell: Cell, draws: Draws)
     if row_count < shots:
         raise DataError("demonstrations", f"too few rows to draw {shots} shots from", count=row_count)
     if cell.system == "icl-nested":
-        every = Cell(cell.system, cell.epsilon, None, cell.sampling_rate)
-        return _draws(row_count, query_count, min(MOST_SHOTS, row_count), every, draws)[:, :shots]
+        every = replace(cell, shots=None)
+        first = _draws(row_count, query_count, min(_NESTED, row_count), every, draws)
+        return first[:, :shots] if shots <= _NESTED else _with_further(first, row_count, shots, every, draws)
     if cell.system == "icl-shared":
         return _draws(row_count, SHARED_SETS, shots, cell, draws)[np.arange(query_count) % SHARED_SETS]
     if cell.system in (*SAME_FOR_ALL, "icl-near"):
-        pool = _draws(row_count, 1, min(POOL, row_count), Cell(cell.system, cell.epsilon), draws)[0]
+        pool = _draws(row_count, 1, min(POOL, row_count), replace(cell, shots=None, sampling_rate=None), draws)[0]
         if cell.system == "icl-near":  # of equals those that were drawn first
-            apart = np.stack([(rows[pool, :-1] != query).sum(axis=1) for query in queries[:, :-1]])
-            return pool[np.argsort(apart, axis=1, kind="stable")[:, :shots][:, ::-1]]
+            nearest = [np.argsort((rows[pool, :-1] != query).sum(axis=1), kind="stable")[:shots][::-1] for query in queries[:, :-1]]
+            return pool[np.reshape(np.array(nearest, dtype=np.int64), (query_count, shots))]
         # Of all labels in turn, the more frequent first, and from the start again where there are no more.
         of_labels = [pool[rows[pool, -1] == label] for label in np.unique(rows[pool, -1])]
         diverse = cell.system == "icl-diverse"
@@ -61,6 +67,16 @@ def _draws(row_count: int, count: int, shots: int, cell: Cell, draws: Draws) -> 
     return np.array([rng.choice(row_count, shots, replace=False, shuffle=True) for _ in range(count)]).reshape(count, shots)
 
 
+def _with_further(first: np.ndarray, row_count: int, shots: int, cell: Cell, draws: Draws) -> np.ndarray:
+    """First rows for each query, and behind them further ones: the beginning of the same for more shots."""
+    rng = draws.public("sample", f"{cell.key},further").generator()
+    picked = np.empty((len(first), shots), dtype=first.dtype)
+    for own, begun in zip(picked, first, strict=True):
+        further = rng.choice(row_count, min(MOST_SHOTS, row_count), replace=False, shuffle=True)
+        own[:] = np.concatenate([begun, further[~np.isin(further, begun)]])[:shots]
+    return picked
+
+
 def _ranked(rows: np.ndarray, count: int, *, diverse: bool) -> np.ndarray:
     """Positions of at most `count` different rows, the most typical first."""
     distinct, first, weights = np.unique(rows, axis=0, return_index=True, return_counts=True)
@@ -69,12 +85,13 @@ def _ranked(rows: np.ndarray, count: int, *, diverse: bool) -> np.ndarray:
     indicators = np.hstack([column[:, np.newaxis] == np.unique(column) for column in distinct.T]).astype(np.float32)
     apart = distinct.shape[1] - indicators @ indicators.T
     chosen = [int((weights @ apart).argmin())]
+    nearest = apart[:, chosen[0]]
     while len(chosen) < min(count, len(distinct)):
-        nearest = apart[:, chosen].min(axis=1)
         if diverse:
             chosen.append(int(np.lexsort((weights, nearest))[-1]))
         else:
             gains = weights @ np.maximum(nearest[:, np.newaxis] - apart, 0)
             gains[chosen] = -1
             chosen.append(int(gains.argmax()))
+        nearest = np.minimum(nearest, apart[:, chosen[-1]])
     return first[chosen]

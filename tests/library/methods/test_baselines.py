@@ -14,12 +14,13 @@ from diffprivlib.utils import PrivacyLeakWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
+from dpicl import baselines
 from dpicl.baselines import _fitted, central_baselines, central_design, local_baselines, local_design
 from dpicl.contract import Contract
 from dpicl.evaluation import measure
 from dpicl.mechanisms.randomised_response import randomise, response
 from dpicl.randomness import stream, system_stream
-from dpicl.tabular.reading.encode import LocalEncoding, encode_clients, encode_queries, label_codes, label_numbers
+from dpicl.tabular.reading.encode import UNKNOWN, LocalEncoding, encode_clients, encode_queries, label_codes, label_numbers
 from dpicl.types import EncodedQueries, PrivateTable, QueryTable, ReleasedRows
 from tests.library.examples import every_contract, random_table, small_contract
 from tests.library.kinds import kind_contract
@@ -61,6 +62,31 @@ def test_local_baselines_answer_as_models_fitted_on_every_row() -> None:
         expected = measure(truth, fitted.predict(asked), fitted.predict_proba(asked)[:, 1])
         assert measured[name].accuracy == expected.accuracy > 0.6
         assert measured[name].auc == pytest.approx(expected.auc, abs=1e-3)
+
+
+def test_boosting_finds_what_no_column_says_by_itself_and_what_unknown_levels_hide() -> None:
+    rng, encoding = np.random.default_rng(0), LocalEncoding("k-ary", tuple("abcdef") + ("label",), (2,) * 7)
+    bins = rng.integers(0, 2, (6000, 7))
+    bins[:, -1] = bins[:, 0] ^ bins[:, 1] ^ (rng.random(6000) < 0.05)
+    rows, test = ReleasedRows(bins[:4000].astype(np.uint8)), bins[4000:]
+    measured = local_baselines(rows, encoding, EncodedQueries(test))
+    assert measured["gb"].accuracy > 0.93 and measured["lr"].accuracy < 0.6
+    unknown = test.copy()
+    unknown[:, 2:-1] = UNKNOWN
+    assert local_baselines(rows, encoding, EncodedQueries(unknown))["gb"].accuracy > 0.8
+
+
+def test_boosting_of_more_distinct_rows_than_it_takes_is_fitted_on_every_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng, encoding = np.random.default_rng(0), LocalEncoding("k-ary", tuple("abcdef") + ("label",), (9,) * 6 + (2,))
+    bins = rng.integers(0, 9, (4000, 7))
+    bins[:, -1] = bins[:, 0] > 3
+    rows = ReleasedRows(bins[np.argsort(bins[:, 0])].astype(np.uint8))
+    monkeypatch.setattr(baselines, "_MOST_DISTINCT", 500)
+    assert local_baselines(rows, encoding, EncodedQueries(bins))["gb"].accuracy == 1.0
+    assert len(baselines._of_boosting(rows, encoding)[0]) <= 502
+    rare = rows.codes.copy()
+    rare[:, -1] = np.arange(4000) == 1
+    assert set(local_baselines(ReleasedRows(rare), encoding, EncodedQueries(bins))) == {"lr", "gnb", "gb"}
 
 
 def test_local_baselines_take_one_hot_reports_with_unknown_levels() -> None:

@@ -76,7 +76,7 @@ def test_every_cell_and_what_it_is_compared_with_has_a_result(method: str, small
         ("zero-shot", None, 0),
         ("majority", None, None),
     }
-    names = {"ldp_tabicl": ("lr", "gnb"), "gdp_tabicl": ("lr", "gnb", "lr-naive", "gnb-naive")}[method]
+    names = {"ldp_tabicl": ("lr", "gnb", "gb"), "gdp_tabicl": ("lr", "gnb", "lr-naive", "gnb-naive")}[method]
     expected |= {(name, epsilon, None) for name in names for epsilon in (1.0, math.inf)}
     if method == "ldp_tabicl":
         expected |= {("raw-rows", 1.0, shots) for shots in (1, 2, 4)}

@@ -162,7 +162,7 @@ def test_a_benchmark_run_repeats_bit_for_bit_and_has_every_row() -> None:
     results = run_method(split, contract, unit, HashScorer())
     assert results == run_method(split, contract, unit, HashScorer())
     assert {(result.system, result.epsilon, result.shots) for result in results} == {
-        ("zero-shot", None, 0), ("majority", None, None), ("lr", 2.0, None), ("gnb", 2.0, None),
+        ("zero-shot", None, 0), ("majority", None, None), ("lr", 2.0, None), ("gnb", 2.0, None), ("gb", 2.0, None),
         *((system, 2.0, shots) for system in ("icl", "icl-near") for shots in (1, 2)),
     }  # fmt: skip
 

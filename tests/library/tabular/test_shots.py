@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,10 +14,19 @@ from hypothesis import strategies as st
 from dpicl.errors import DataError
 from dpicl.pipeline import Cell
 from dpicl.randomness import Draws
-from dpicl.tabular.prompts.shots import picked_rows
+from dpicl.tabular.prompts.shots import MOST_SHOTS, picked_rows
 
 WAYS = ("icl", "icl-nested", "icl-shared", "icl-prototype", "icl-diverse", "icl-near")
 DRAWS = Draws(0, "shop", simulated=True)
+FIRST = {
+    "icl": "71fe3e56e6ff7e77",
+    "icl-nested": "1724feb198757476",
+    "icl-shared": "c9284d0d2437fb02",
+    "icl-prototype": "64df040752106eb9",
+    "icl-diverse": "bcf86509dc725ea8",
+    "icl-near": "287bf9394179a085",
+}
+"""Digests of what each way picked before there were several draws, or more than 64 shots."""
 
 
 def bins(count: int, seed: int = 0, columns: int = 5) -> np.ndarray:
@@ -76,3 +87,31 @@ def test_fewer_different_rows_than_shots_are_shown_again_and_too_few_rows_refuse
     assert len(set(picked("icl-prototype", 4, rows, bins(2, 1))[0])) == 1
     with pytest.raises(DataError, match="too few rows to draw 4 shots from"):
         picked("icl-near", 4, rows[:3], bins(2, 1))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_one_draw_of_up_to_64_shots_is_what_it_was(way: str) -> None:
+    chosen = [picked(way, shots, bins(3000), bins(9, 1)) for shots in (1, 8, 64)]
+    assert hashlib.sha256(b"".join(one.astype("<i8").tobytes() for one in chosen)).hexdigest()[:16] == FIRST[way]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_another_draw_picks_anew_and_whatever_others_there_are(way: str) -> None:
+    rows, queries = bins(3000, columns=12), bins(9, 1, columns=12)
+    draws = [picked_rows(rows, queries, Cell(way, 1.0, 8, None, draw), DRAWS) for draw in (None, 2, 3)]
+    assert all((one != other).any() for one, other in zip(draws, (*draws[1:], draws[0]), strict=True))
+    assert np.array_equal(draws[1], picked_rows(rows, queries, replace(Cell(way, 1.0, 8), draw=2), DRAWS))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_hundreds_of_rows_demonstrate(way: str) -> None:
+    chosen = picked(way, MOST_SHOTS, bins(3000, columns=12), bins(5, 1, columns=12))
+    assert chosen.shape == (5, MOST_SHOTS) and all(len(np.unique(one)) == MOST_SHOTS for one in chosen)
+
+
+@pytest.mark.parametrize("count", [80, 3000])
+def test_fewer_nested_shots_are_the_beginning_of_more_however_many(count: int) -> None:
+    ways = [picked("icl-nested", shots, bins(count), bins(5, 1)) for shots in (8, 64, 65, 80, *((256, MOST_SHOTS) if count > 80 else ()))]
+    for fewer, more in zip(ways, ways[1:], strict=False):
+        assert np.array_equal(fewer, more[:, : fewer.shape[1]])
+    assert all(len(np.unique(one)) == len(one) for one in ways[-1])

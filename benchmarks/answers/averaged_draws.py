@@ -1,0 +1,64 @@
+"""Answers averaged over eight draws of eight demonstrations from one release, beside those of one draw and classifiers on all its rows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from benchmarks.answers.local_accuracy import EIGHT
+from benchmarks.figures import Figures
+from dpicl.contract import Contract
+from dpicl.engine.settings import Settings
+from dpicl.lm.models import open_scorer
+from dpicl.lm.requests import Scorer
+from dpicl.lm.spec import ModelSpec
+from dpicl.methods import DEFAULTS, Options, tabular, unit_of
+from dpicl.methods.common import draws_for
+from dpicl.pipeline import Cell
+from dpicl.tabular.reading.source import load_source
+from dpicl.tabular.reading.split import SplitTable, split_table
+from dpicl.types import QueryTable
+
+EPSILON, SHOTS, DRAWS, QUERIES, SEEDS = 1.0, 8, 8, 40, range(1)
+GOAL = 0.08
+TODAY = {"central": 0.0, "local": 0.0}
+SHOWN = ("icl", "averaged", "lr", "gb")
+
+
+def _aucs(contract: Contract, split: SplitTable, name: str, seed: int, scorer: Scorer) -> list[float]:
+    """Of the systems that are shown, on the same queries."""
+    method, draws = tabular(name), draws_for(contract, seed)
+    stated = {name: {**method.default_options(contract, {}), "shot_selection": ()}}
+    unit = unit_of(name, contract.name, seed, (EPSILON,), (SHOTS,), (), True, Options.model_validate(stated), DRAWS)
+    released = method.in_memory(split.train, contract, unit, draws)
+    places = np.linspace(0, split.queries.row_count - 1, QUERIES).astype(int)  # some files are sorted by label
+    queries = QueryTable(split.queries.data.take(places))
+    scores = {
+        cell: method.answers.ask_cell(scorer, texts, contract, cell)
+        for cell, texts in method.prompts(released, queries, contract, unit, draws).items()
+    }
+    measured = method.answers.metrics_of(scores, queries, contract) | method.baselines(released, None, queries, contract, unit, draws)
+    shots = {"icl": SHOTS, "averaged": SHOTS}
+    return [measured[Cell(system, EPSILON, shots.get(system))].auc for system in SHOWN]
+
+
+def measure(figures: Figures) -> None:
+    """Means over eight real sets, of each trust's usual method with rows drawn at random."""
+    settings = Settings.from_environment()
+    if settings.data is None:
+        print("DPICL_DATA is not set, not measured")
+        return
+    scorer = open_scorer(ModelSpec(name="bundled", kind="bundled"), models_folder=settings.models, corpus=())
+    found: dict[str, list[list[float]]] = {trust: [] for trust in DEFAULTS}
+    print(f"  {'AUC':12} {'':8}" + "".join(f"{name:>10}" for name in ("one draw", "averaged", "lr", "gb")))
+    for name in EIGHT:
+        contract = settings.contract(name)
+        split = split_table(load_source(contract, data_folder=settings.data, cache_folder=settings.cache), contract)
+        for trust, method in DEFAULTS.items():
+            runs = [_aucs(contract, split, method, seed, scorer) for seed in SEEDS]
+            found[trust] += runs
+            print(f"  {name:12} {trust:8}" + "".join(f"{mean:10.3f}" for mean in np.nanmean(np.array(runs, float), axis=0)), flush=True)
+    for trust, runs in found.items():
+        means = np.nanmean(np.array(runs, float), axis=0)
+        print(f"  {'mean':12} {trust:8}" + "".join(f"{mean:10.3f}" for mean in means), flush=True)
+        figures.at_least(f"{trust}-averaged-draws-auc-above-one-draw", float(means[1] - means[0]), GOAL)
+        figures.at_least(f"{trust}-one-draw-auc", float(means[0]), TODAY[trust])
