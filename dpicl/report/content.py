@@ -115,7 +115,10 @@ def _accuracy(run: Run, gains: pd.DataFrame, anchors: Container[str]) -> Iterato
     if any(cell.quoted for tables in metrics.values() for table in tables for row in table.rows for cell in row):
         baselines = "; its baselines stand beside both of ours" if "lr-naive" in set(results["system"]) else ""
         notes.append(f"Beside our numbers: what the paper prints for {paper.models(set(results['method']))}{baselines}.")
-    notes.append("Majority and zero-shot need no demonstrations.")
+    if run.manifest.model and run.manifest.model.kind == "tabular":
+        notes.append("The model reads released rows, k at most, and knows nothing without them: majority needs none, and there is no zero-shot.")
+    else:
+        notes.append("Majority and zero-shot need no demonstrations.")
     if results["amplified_epsilon"].notna().any():
         notes.append("ε′ is ε after amplification by subsampling.")
     yield Text(" ".join(notes), "small")
