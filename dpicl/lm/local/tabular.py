@@ -130,7 +130,7 @@ def _read(file: Path, name: str) -> Mapping[str, Any]:
         if file.suffix == ".safetensors":
             with safe_open(file, framework="pt") as opened:
                 return {"state_dict": dict.fromkeys(opened.keys())}
-        stored = torch.load(file, map_location="cpu", weights_only=True, mmap=True)
+        stored = torch.load(file, map_location="cpu", weights_only=True)
     except (OSError, ValueError, RuntimeError, KeyError, EOFError, pickle.UnpicklingError, SafetensorError):
         stored = None
     if not isinstance(stored, dict) or not isinstance(stored.get("state_dict"), dict):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from dpicl.errors import ModelError, ModelRefusedError
 from dpicl.lm.models import fingerprint_of, open_scorer, open_tabular
 from dpicl.lm.spec import ROWS_IN_CONTEXT, ModelSpec, resolve_model
 from dpicl.lm.tables import LEAST_LIKELY, LabelledRows
-from tests.library.tabular_models import every_package, random_weights
+from tests.library.tabular_models import PACKAGES, every_package, random_weights
 
 ROWS, COLUMNS = 40, 5
 
@@ -109,6 +110,19 @@ def test_a_model_is_named_by_its_file_or_the_folder_with_it_alone(package: str, 
     assert opened(file).description.digest != fingerprint_of(spec.model_copy(update={"id": str(tmp_path / "second.ckpt")}), corpus=())
     with pytest.raises(ModelError, match="is a folder with 2 of them; expected a file of weights"):
         opened(tmp_path)
+
+
+def test_tabpfn_is_read_from_safetensors_too_and_tabicl_is_not(tmp_path: Path) -> None:
+    (tmp_path / "safe").mkdir()
+    for package in PACKAGES:
+        stored = torch.load(random_weights(package, tmp_path / "a.ckpt"), weights_only=True)
+        header = {name: json.dumps(value) for name, value in stored.items() if name != "state_dict"}
+        save_file(stored["state_dict"], tmp_path / "safe" / f"{package}.safetensors", metadata=header)
+    plain, rows = opened(random_weights("tabpfn", tmp_path / "a.ckpt")), context(2)
+    scores = [one.log_probabilities(rows, rows.values[:3], 2) for one in (plain, opened(tmp_path / "safe" / "tabpfn.safetensors"))]
+    assert np.array_equal(*scores)
+    with pytest.raises(ModelRefusedError, match="file of TabICL that cannot be read"):
+        opened(tmp_path / "safe" / "tabicl.safetensors")
 
 
 class Loud:
