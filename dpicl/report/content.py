@@ -116,7 +116,9 @@ def _accuracy(run: Run, gains: pd.DataFrame, anchors: Container[str]) -> Iterato
         baselines = "; its baselines stand beside both of ours" if "lr-naive" in set(results["system"]) else ""
         notes.append(f"Beside our numbers: what the paper prints for {paper.models(set(results['method']))}{baselines}.")
     if run.manifest.model and run.manifest.model.kind == "tabular":
-        notes.append("The model reads released rows, k at most, and knows nothing without them: majority needs none, and there is no zero-shot.")
+        notes.append(
+            "The model reads released rows, k at most, and knows nothing without them: majority needs none, and there is no zero-shot."
+        )
     else:
         notes.append("Majority and zero-shot need no demonstrations.")
     if results["amplified_epsilon"].notna().any():
