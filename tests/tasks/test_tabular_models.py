@@ -217,6 +217,7 @@ def test_a_private_table_is_charged_as_with_any_other_model(place: Place) -> Non
     assert len(charged()) == 2
 
 
+@pytest.mark.exhaustive
 def test_the_command_runs_to_its_report_with_a_file_as_the_model(place: Place) -> None:
     file = random_weights("tabicl", place.root / "mine.ckpt")
     done = place.dpicl("run", "mst-tabicl", "--datasets", "shop", "--epsilons", "1", "--model", str(file), "--run-id", "cli", timeout=300)
