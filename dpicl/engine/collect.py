@@ -18,7 +18,7 @@ from dpicl.contract.base import TODAY
 from dpicl.contract.load import contract_digest
 from dpicl.engine.artefacts import RESULTS, TEST, finite, read_test, table_folder
 from dpicl.engine.files import read_json, write_csv, write_json
-from dpicl.engine.models import DESCRIPTIONS, scorer_of
+from dpicl.engine.models import DESCRIPTIONS, describe_model
 from dpicl.engine.releases import open_ledger, spending_of
 from dpicl.engine.run_folder import Plan, UnitFolder, read_plan
 from dpicl.engine.settings import Settings
@@ -28,7 +28,19 @@ from dpicl.methods.gdp_tabicl import GdpTabicl
 from dpicl.pipeline import Unit
 from dpicl.tabular.reading.encode import label_codes
 
-PACKAGES = ("numpy", "pyarrow", "scikit-learn", "diffprivlib", "prefect", "dask", "great-expectations", "torch", "transformers")
+PACKAGES = (
+    "numpy",
+    "pyarrow",
+    "scikit-learn",
+    "diffprivlib",
+    "prefect",
+    "dask",
+    "great-expectations",
+    "torch",
+    "transformers",
+    "tabicl",
+    "tabpfn",
+)
 _BENCHMARK, _PUBLIC, _ALWAYS = (
     (
         "Queries: every held-out row is sent to the model as it is.",
@@ -76,12 +88,12 @@ def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
     charged = {name: contract for name, contract in contracts.items() if not contract.privacy.budget.benchmark}
     unlabelled = [name for name, contract in contracts.items() if isinstance(contract, Contract) and contract.label is None]
     units = list(plan.units.values())
-    grid = plan.as_json()["pipeline"]
+    grid = {**plan.as_json()["pipeline"], **({"shots": [plan.model.most_rows]} if plan.model.most_rows else {})}
     options = plan.pipeline.options.model_dump(mode="json", context=TODAY)
     by_method = {name: choices for name, choices in options.items() if isinstance(choices, dict)}
     model = next((folder / name for name in DESCRIPTIONS.values() if (folder / name).exists()), folder / DESCRIPTIONS["scores"])
     if units and not model.exists():  # no worker has opened it
-        scorer_of(folder, settings)
+        describe_model(folder, settings)
     priced = units or [  # Table V: every epsilon amplified by every contract's sampling rate
         unit_of(GdpTabicl.name, name, 0, plan.pipeline.epsilons, (1,), (), False, plan.pipeline.options) for name in contracts
     ]

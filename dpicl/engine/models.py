@@ -13,9 +13,10 @@ from dpicl.engine.run_folder import read_plan
 from dpicl.engine.settings import Settings
 from dpicl.errors import RunError
 from dpicl.files.shipped import checked
-from dpicl.lm.models import fingerprint_of, open_generator, open_scorer
-from dpicl.lm.requests import Scorer
+from dpicl.lm.models import fingerprint_of, open_generator, open_scorer, open_tabular
+from dpicl.lm.requests import ModelDescription, Scorer
 from dpicl.lm.spec import ModelSpec, Wanted
+from dpicl.lm.tables import TabularModel
 from dpicl.lm.votes.voting import GeneratorModel
 
 _CORPUS = Path(dpicl.__file__).parent / "lm" / "local" / "tiny_corpus.json"
@@ -37,10 +38,29 @@ def public_corpus() -> tuple[str, ...]:
 def scorer_of(run: Path, settings: Settings, wanted: Wanted = "scores") -> Scorer:
     """The run's model; its description is stored for the manifest. Raises RunError: it answers in another manner than so far."""
     scorer = open_scorer(read_plan(run).model, models_folder=settings.models, corpus=public_corpus(), wanted=wanted)
-    mode = read_json(write_json(run / DESCRIPTIONS[wanted], asdict(scorer.description))).get("mode", "")
-    if mode != scorer.description.mode:
-        raise RunError(f"run {run.name}: its model answered by {mode} and now by {scorer.description.mode}; start a new run")
+    _store(scorer.description, run, wanted)
     return scorer
+
+
+def tabular_model_of(run: Path) -> TabularModel:
+    """The same of a run whose model reads tables."""
+    model = open_tabular(read_plan(run).model)
+    _store(model.description, run, "scores")
+    return model
+
+
+def describe_model(run: Path, settings: Settings) -> None:
+    """Store the description of the run's model."""
+    if read_plan(run).model.most_rows:
+        tabular_model_of(run)
+    else:
+        scorer_of(run, settings)
+
+
+def _store(description: ModelDescription, run: Path, wanted: Wanted) -> None:
+    mode = read_json(write_json(run / DESCRIPTIONS[wanted], asdict(description))).get("mode", "")
+    if mode != description.mode:
+        raise RunError(f"run {run.name}: its model answered by {mode} and now by {description.mode}; start a new run")
 
 
 def reader_of(run: Path, settings: Settings, wanted: Wanted) -> Scorer:

@@ -20,6 +20,7 @@ from dpicl.errors import BudgetError, DeclarationError, ModelRefusedError, Param
 from dpicl.lm.egress import check_egress
 from dpicl.lm.spec import ModelSpec, resolve_model
 from dpicl.methods import METHODS, on_texts
+from dpicl.methods.row_contexts import check_rows
 from dpicl.methods.text_method import TextMethod
 from dpicl.pipeline import Unit
 from dpicl.planning.noise import check_noise
@@ -170,7 +171,10 @@ def registry(pipelines: Pipelines, file: str) -> dict[str, ModelSpec]:
             first = error.errors(include_url=False)[0]
             key = ".".join(["models", name, *map(str, first["loc"])])
             raise DeclarationError(
-                file, key, first["msg"].removeprefix("Value error, "), "a model of kind bundled, tiny, transformers, endpoint or fake"
+                file,
+                key,
+                first["msg"].removeprefix("Value error, "),
+                "a model of kind bundled, tiny, transformers, endpoint, tabular or fake",
             ) from None
     return models
 
@@ -199,6 +203,8 @@ def _check_unit(contract: Declared, unit: Unit, plan: Plan) -> None:
         kind, names = "a table", sorted(name for name, one in METHODS.items() if one.data == "table")
     if unit.method not in names:
         raise ParameterError("methods", unit.method, f"one of {', '.join(names)}: {contract.name} holds {kind}")
+    if plan.model.most_rows:
+        check_rows(method, contract, unit, plan.model.name)
     check_egress(contract, unit, plan.model)
     if method.model_reads_rows:
         check_writer(contract, unit, plan.writing_model)

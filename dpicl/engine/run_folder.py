@@ -27,6 +27,7 @@ from dpicl.lm.spec import ModelSpec
 from dpicl.methods import METHODS
 from dpicl.methods.base import Method
 from dpicl.methods.common import draws_for
+from dpicl.methods.row_contexts import in_context_unit
 from dpicl.pipeline import Unit
 from dpicl.randomness import Draws
 
@@ -67,8 +68,9 @@ class Plan:
 
     @property
     def units(self) -> dict[str, Unit]:
-        """Units by key."""
-        return {unit.key: unit for unit in units_of(self.pipeline)}
+        """Units by key; where a tabular model answers, with one cell of each release, whose shots are the rows that it reads."""
+        units, rows = units_of(self.pipeline), self.model.most_rows
+        return {unit.key: in_context_unit(unit, rows) if rows else unit for unit in units}
 
     @property
     def versions(self) -> dict[str, int]:
@@ -85,9 +87,9 @@ class Plan:
             "run_id": self.run_id,
             "pipeline_name": self.pipeline_name,
             "pipeline": pipeline,
-            "model": self.model.model_dump(mode="json"),
+            "model": self.model.as_json(),
             "versions": self.versions,
-            **({} if self.writer is None else {"writer": self.writer.model_dump(mode="json")}),
+            **({} if self.writer is None else {"writer": self.writer.as_json()}),
             **({"periods": dict(self.periods)} if self.periods else {}),
         }
 

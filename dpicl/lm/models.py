@@ -11,12 +11,13 @@ from pathlib import Path
 from threading import Lock
 from typing import cast
 
-from dpicl.errors import ModelError, PrivacyError
+from dpicl.errors import ModelError, ModelRefusedError, PrivacyError
 from dpicl.files.shipped import checked
 from dpicl.installed import extra_of
-from dpicl.lm.local.model_files import find_model_files, model_digest
+from dpicl.lm.local.model_files import files_digest, find_checkpoint, find_model_files, model_digest
 from dpicl.lm.requests import HashScorer, Scorer
 from dpicl.lm.spec import ModelSpec, Wanted
+from dpicl.lm.tables import TabularModel
 from dpicl.lm.votes.echo import EchoGenerator
 from dpicl.lm.votes.voting import GeneratorModel
 
@@ -63,6 +64,17 @@ def open_generator(spec: ModelSpec, *, models_folder: Path, corpus: Sequence[str
     return cast(GeneratorModel, open_scorer(spec, models_folder=models_folder, corpus=corpus))
 
 
+def open_tabular(spec: ModelSpec) -> TabularModel:
+    """A model of tables; no text is scored by it. Raises ModelError: the model cannot be loaded, or is none of tables."""
+    try:
+        from dpicl.lm.local.tabular import TabularFile
+    except ImportError as error:
+        raise ModelError(f"model {spec.name!r}: {extra_of(error) or error}") from None
+    with _one_at_a_time:
+        _opened.clear()
+    return TabularFile(spec)
+
+
 def fingerprint_of(spec: ModelSpec, *, corpus: Sequence[str]) -> str:
     """What names a model's weights, found without loading them: another value, another model.
 
@@ -71,6 +83,8 @@ def fingerprint_of(spec: ModelSpec, *, corpus: Sequence[str]) -> str:
     """
     if spec.kind in ("transformers", "bundled"):
         return f"{model_digest(*find_model_files(spec.id or str(checked('lm/bundled', BUNDLED)), spec.revision))} {spec.dtype}"
+    if spec.kind == "tabular":
+        return files_digest([find_checkpoint(str(spec.id))], "")
     made_of = json.dumps([spec.kind, spec.url, spec.id, *(corpus if spec.kind == "tiny" else ())])
     return hashlib.sha256(made_of.encode()).hexdigest()
 
@@ -86,6 +100,10 @@ def import_backend() -> None:
 
 
 def _open(spec: ModelSpec, models_folder: Path, corpus: tuple[str, ...], wanted: Wanted) -> Scorer:
+    if spec.kind == "tabular":
+        raise ModelRefusedError(
+            f"model {spec.name!r} is of kind tabular: it reads rows of numbers, and neither texts nor demonstrations; expected a language model"
+        )
     if spec.kind == "fake":
         return HashScorer(spec.name, spec.trust)
     if spec.kind == "endpoint":

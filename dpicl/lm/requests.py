@@ -58,7 +58,7 @@ class ModelDescription:
     trust: Trust
     note: str = ""
     mode: str = ""
-    """How a server is asked; empty for models that run in this process."""
+    """How a server is asked, or what a tabular model reads; empty for language models that run in this process."""
 
 
 class Scorer(Protocol):

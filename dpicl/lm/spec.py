@@ -11,29 +11,34 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from dpicl.errors import ModelError, ModelRefusedError
 from dpicl.lm.endpoint.address import check_address
-from dpicl.lm.local.model_files import HUB_ID, Dtype, is_model_folder
+from dpicl.lm.local.model_files import HUB_ID, Dtype, is_checkpoint, is_model_folder
 from dpicl.lm.requests import Trust
 
 ENDPOINT_FORM = "an endpoint such as http://127.0.0.1:8000/v1#MODEL"
 Wanted = Literal["scores", "text"]
 """What a model is opened for."""
+ROWS_IN_CONTEXT = 2048
+"""Most released rows that a tabular model reads, where its entry does not say."""
 
 
 class ModelSpec(BaseModel):
     """One model that a run may use.
 
     `bundled` is the small trained model in this package, `tiny` has random weights, `fake` answers with hashes, `transformers` is a
-    folder or a hub id, and `endpoint` a model on an OpenAI-compatible server.
+    folder or a hub id, `endpoint` a model on an OpenAI-compatible server, and `tabular` no language model but one of tables: TabICL or
+    TabPFN, which reads released rows as they are.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     name: Annotated[str, StringConstraints(min_length=1, max_length=200)]
     """Name in reports; an entry of `models` omits it and is named by its key."""
-    kind: Literal["bundled", "tiny", "transformers", "endpoint", "fake"]
+    kind: Literal["bundled", "tiny", "transformers", "endpoint", "tabular", "fake"]
     """What kind of model it is."""
     id: str | None = None
-    """A folder with config.json, or `org/name` on the hub; for an endpoint, the server's name for the model."""
+    """A folder with config.json, or `org/name` on the hub; for an endpoint, the server's name for the model; for a tabular model, the file
+    of its weights, or a folder that holds this one.
+    """
     revision: str | None = None
     """Branch, tag or commit on the hub."""
     dtype: Dtype = "float32"
@@ -56,6 +61,8 @@ class ModelSpec(BaseModel):
     """Endpoints only: price of prompt and answer tokens, in any currency, for the cost in reports."""
     allow_fallback: bool = False
     """Whether to parse the endpoint's text if it returns no log-probabilities."""
+    rows: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    """Tabular models only: most released rows in context, drawn at random where there are more; 2,048 if left out."""
 
     @model_validator(mode="before")
     @classmethod
@@ -64,19 +71,32 @@ class ModelSpec(BaseModel):
 
     @model_validator(mode="after")
     def _fits_kind(self) -> ModelSpec:
-        if bool(self.id) != (self.kind in ("transformers", "endpoint")):
+        if bool(self.id) != (self.kind in ("transformers", "endpoint", "tabular")):
             raise ValueError(
-                f"kind {self.kind} with id {self.id!r}; expected an id for kinds transformers and endpoint, and none for the others"
+                f"kind {self.kind} with id {self.id!r}; expected an id for kinds transformers, endpoint and tabular, and none for the others"
             )
+        if self.kind == "tabular" and self.trust != "local":
+            raise ValueError("kind tabular with trust remote; expected trust local: it runs in this process")
+        if self.rows is not None and self.kind != "tabular":
+            raise ValueError(f"kind {self.kind} with rows; expected rows for kind tabular only")
         if (self.url is not None) != (self.kind == "endpoint"):
             raise ValueError(f"kind {self.kind} {'without' if self.url is None else 'with'} url; expected a url for kind endpoint only")
         if self.url is not None:
             check_address(self.url, key=self.key_env is not None, private=self.trust == "local")
         return self
 
+    @property
+    def most_rows(self) -> int | None:
+        """Most released rows in the context of a tabular model; None of others, which read demonstrations."""
+        return (self.rows or ROWS_IN_CONTEXT) if self.kind == "tabular" else None
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain JSON; what this entry leaves out of the later keys is not there, so that plans of earlier versions stay the same."""
+        return {name: value for name, value in self.model_dump(mode="json").items() if name != "rows" or value is not None}
+
 
 def resolve_model(name: str, registry: Mapping[str, ModelSpec]) -> ModelSpec:
-    """The model that a user means by `name`: a registry name, a folder, `org/name[@revision]`, or `URL#MODEL`.
+    """The model that a user means by `name`: a registry name, a folder, a tabular model's file, `org/name[@revision]`, or `URL#MODEL`.
 
     Raises:
         ModelRefusedError: it is none of them; lists the registry.
@@ -94,6 +114,9 @@ def resolve_model(name: str, registry: Mapping[str, ModelSpec]) -> ModelSpec:
     if is_model_folder(name):
         folder = Path(name).expanduser().resolve()
         return ModelSpec(name=folder.name, kind="transformers", id=str(folder))
+    if is_checkpoint(name):
+        file = Path(name).expanduser().resolve()
+        return ModelSpec(name=file.stem, kind="tabular", id=str(file))
     hub_id, _, revision = name.partition("@")
     if HUB_ID.fullmatch(hub_id):
         return ModelSpec(name=hub_id, kind="transformers", id=hub_id, revision=revision or None)

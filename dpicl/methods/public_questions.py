@@ -11,7 +11,7 @@ from dpicl.contract.text import Classification, TextContract
 from dpicl.errors import ModelError
 from dpicl.lm.isolation import public_answer
 from dpicl.lm.local.embedding import Embedder
-from dpicl.lm.requests import Scorer
+from dpicl.lm.requests import ModelDescription, Scorer
 from dpicl.lm.votes.voting import GeneratorModel, VoteRequest, Votes
 from dpicl.methods.ensemble.answers import write_candidates
 from dpicl.methods.ensemble.voting import Voters
@@ -20,14 +20,14 @@ from dpicl.methods.few_shot.voting import Prompts, rule_of
 from dpicl.pipeline import Unit
 from dpicl.text.prompts import PUBLIC_TEXT
 
-IN_PROCESS = ("bundled", "tiny", "transformers")
+IN_PROCESS = ("bundled", "tiny", "transformers", "tabular")
 """Kinds of models whose scores are exact up to rounding; servers and stand-ins are taken as they are."""
 
 LABELS = 4
 """As many labels are written for; the longest of all is looked at too."""
 
 
-def check_scores(model: Scorer, alone: np.ndarray, together: np.ndarray, *, tolerance: float) -> None:
+def check_scores(model: ModelDescription, alone: np.ndarray, together: np.ndarray, *, tolerance: float) -> None:
     """Whether scores of public prompts can be used at all.
     Raises ModelError: they are not finite, follow from what is asked beside, or do not tell the labels apart.
 
@@ -35,10 +35,10 @@ def check_scores(model: Scorer, alone: np.ndarray, together: np.ndarray, *, tole
         alone, together: of the same prompts, shape (prompts, labels), asked one by one and at once.
         tolerance: in nats, what rounding may do.
     """
-    name = model.description.name
+    name = model.name
     if alone.shape != together.shape or not (np.isfinite(alone).all() and np.isfinite(together).all()):
         raise ModelError(f"model {name!r} answers a public question with numbers that are not finite; expected log-probabilities")
-    if model.description.kind not in IN_PROCESS:
+    if model.kind not in IN_PROCESS:
         return
     apart = float(np.abs(alone - together).max())
     if apart > tolerance:

@@ -120,7 +120,12 @@ def _accuracy(run: Run, gains: pd.DataFrame, anchors: Container[str]) -> Iterato
             f"Draws averaged: of {run.manifest.grid.draws} draws of shots from the same release the mean probability of every answer, at no "
             "cost; in-context is the first of them."
         )
-    notes.append("Majority and zero-shot need no demonstrations.")
+    if run.manifest.model and run.manifest.model.kind == "tabular":
+        notes.append(
+            "The model reads released rows, k at most, and knows nothing without them: majority needs none, and there is no zero-shot."
+        )
+    else:
+        notes.append("Majority and zero-shot need no demonstrations.")
     if results["amplified_epsilon"].notna().any():
         notes.append("ε′ is ε after amplification by subsampling.")
     yield Text(" ".join(notes), "small")

@@ -58,7 +58,9 @@ def what_was_run(manifest: Manifest, methods: list[str], datasets: list[str], *,
     parts = [f"{words.listing(list(map(words.method_name, methods)))} on {words.listing(datasets)}"]
     if grid.epsilons:
         parts.append(f"ε = {words.listing(list(map(words.epsilon, grid.epsilons)))}")
-    if grid.shots:
+    if grid.shots and model and model.kind == "tabular":
+        parts.append(f"k = {max(grid.shots):,} released rows in context at most")
+    elif grid.shots:
         parts.append(f"k = {words.listing(list(map(str, grid.shots)))} {'shot' if grid.shots == [1] else 'shots'}")
     if grid.seeds:
         parts.append(f"{len(grid.seeds)} {'seed' if len(grid.seeds) == 1 else 'seeds'}")

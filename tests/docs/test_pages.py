@@ -54,6 +54,7 @@ NOT_RUN = {
     "dpicl data fetch": "needs the network",
     "dpicl run table-2": "needs data sets and a GPU",
     "dpicl run table-3 --datasets": "needs data sets, a model or a server, and a GPU",
+    "dpicl run mst-tabicl --datasets blood --model ./tabicl": "needs weights and a data set",
     "dpicl run few-shot-table": "needs data sets and a GPU",
     "dpicl run dp-icl-": "needs data sets and a GPU",
     "dpicl run beyond": "needs data sets and half an hour",

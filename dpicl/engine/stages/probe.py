@@ -18,7 +18,7 @@ from dpicl.contract import Contract
 from dpicl.contract.declared import Declared
 from dpicl.contract.text import FreeText, TextContract
 from dpicl.engine.files import read_json, write_json
-from dpicl.engine.models import reader_of, scorer_of, writer_of
+from dpicl.engine.models import reader_of, scorer_of, tabular_model_of, writer_of
 from dpicl.engine.run_folder import Plan, read_plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.stage import stage
@@ -30,6 +30,7 @@ from dpicl.lm.spec import ModelSpec
 from dpicl.methods import METHODS, on_texts
 from dpicl.methods.common import ZERO_SHOT
 from dpicl.methods.public_questions import check_ensemble, check_generator, check_scores
+from dpicl.methods.row_contexts import check_model, row_method
 from dpicl.methods.tabular_method import TabularMethod
 from dpicl.pipeline import Unit
 from dpicl.text_metrics import scorers
@@ -70,6 +71,12 @@ def probe(run: str) -> str:
 
 def _check_answers(run: Path, plan: Plan, unit: Unit, contract: Declared, settings: Settings) -> ModelDescription:
     answers, spec = METHODS[unit.method].answers, plan.model
+    tolerance = TOLERANCE.get(spec.dtype, TOLERANCE_OF_SIXTEEN_BITS)
+    if spec.most_rows:
+        assert isinstance(contract, Contract)
+        model = public_answer(spec.name, lambda: tabular_model_of(run))
+        check_model(model, row_method(METHODS[unit.method]), contract, unit, tolerance=tolerance)
+        return model.description
     scorer: Scorer = public_answer(spec.name, lambda: scorer_of(run, settings, answers.wanted_of(contract)))
     prompts = answers.public_prompts(contract)
 
@@ -78,7 +85,7 @@ def _check_answers(run: Path, plan: Plan, unit: Unit, contract: Declared, settin
 
     alone, together = np.concatenate([ask([prompt]) for prompt in prompts]), ask(prompts)
     if answers.continuations_of(contract):
-        check_scores(scorer, alone, together, tolerance=TOLERANCE.get(spec.dtype, TOLERANCE_OF_SIXTEEN_BITS))
+        check_scores(scorer.description, alone, together, tolerance=tolerance)
     _check_longest(unit, contract, prompts[0], ask)
     return scorer.description
 

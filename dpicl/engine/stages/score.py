@@ -9,6 +9,7 @@ one epsilon share their beginnings and are scored together, always all of them.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -26,13 +27,14 @@ from dpicl.engine.files import (
     write_json,
     write_row_groups,
 )
-from dpicl.engine.models import scorer_of
+from dpicl.engine.models import scorer_of, tabular_model_of
 from dpicl.engine.run_folder import UnitFolder, open_unit, read_plan
 from dpicl.engine.stage import clean_errors, stage, timed, unit_stage
 from dpicl.lm.egress import check_egress
 from dpicl.lm.requests import Scorer, Tallying
 from dpicl.methods import METHODS, tabular
 from dpicl.methods.common import ZERO_SHOT
+from dpicl.methods.row_contexts import answered_rows, in_words, row_method
 from dpicl.methods.text_method import TextMethod
 from dpicl.pipeline import Cell
 
@@ -101,6 +103,10 @@ def serialize(folder: UnitFolder) -> str:
         if asks:
             split = read_split(folder)
             prompts = method.prompts(*read_texts(folder), split.train, split.queries, folder.texts, unit).items()
+    elif read_plan(folder.run).model.most_rows:
+        asked = read_queries(folder) if asks else None
+        examples, worded = in_words(row_method(method), read_released(folder), asked, folder.contract, unit, folder.draws)
+        prompts = worded.items()
     else:
         released, contract, draws = read_released(folder), folder.contract, folder.draws
         demonstrations = tabular(unit.method).examples(released, contract, unit, draws)
@@ -160,9 +166,12 @@ def score(run: str, unit_key: str, part: int) -> str:
     missing = [group for group in mine if not all(_cell_file(folder, number).exists() for number in group)]
     if missing:
         with timed(folder.run, unit_key, "score", part=str(part)):
-            scorer = scorer_of(folder.run, folder.settings, METHODS[folder.unit.method].answers.wanted_of(folder.declared))
-            for group in missing:
-                _score_group(folder, scorer, group)
+            if read_plan(folder.run).model.most_rows:
+                _score_rows(folder, {cell: number for group in missing for number, cell in group.items()})
+            else:
+                scorer = scorer_of(folder.run, folder.settings, METHODS[folder.unit.method].answers.wanted_of(folder.declared))
+                for group in missing:
+                    _score_group(folder, scorer, group)
     return f"{sum(map(len, missing))} of {sum(map(len, mine))} cells now"
 
 
@@ -180,6 +189,14 @@ def _score_group(folder: UnitFolder, scorer: Scorer, group: Group) -> None:
     ends = np.cumsum([len(prompts[cell.key]) for cell in group.values()])
     for (number, cell), part in zip(group.items(), np.split(scores, ends[:-1]), strict=True):
         write_arrays(_cell_file(folder, number), {cell.key: part}, mode=_prompts_mode(folder))
+
+
+def _score_rows(folder: UnitFolder, numbers: Mapping[Cell, int]) -> None:
+    """Cells whose queries a tabular model answers beside released rows, by the number of their file."""
+    model, unit, contract = tabular_model_of(folder.run), replace(folder.unit, evaluated_cells=tuple(numbers)), folder.contract
+    answered = answered_rows(model, row_method(folder.method), read_released(folder), read_queries(folder), contract, unit, folder.draws)
+    for cell, scores in answered:
+        write_arrays(_cell_file(folder, numbers[cell]), {cell.key: scores}, mode=_prompts_mode(folder))
 
 
 def read_scores(folder: UnitFolder) -> dict[Cell, np.ndarray]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -16,6 +17,8 @@ HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 _FETCHED = ["*.json", "*.safetensors", "*.model", "*.txt", "*.jinja"]
 _NOT_FETCHED = ["consolidated*", "original/*", "onnx/*"]
 _DIGESTED = (".json", ".safetensors", ".model")
+_CHECKPOINTS = (".ckpt", ".safetensors")
+"""Files of a tabular model's weights."""
 _DIGEST_CONTENT_BYTES = 64 << 20
 _SAMPLED_HEAD, _SAMPLED_BLOCKS, _SAMPLED_BYTES = 1 << 20, 64, 1 << 14
 
@@ -23,6 +26,25 @@ _SAMPLED_HEAD, _SAMPLED_BLOCKS, _SAMPLED_BYTES = 1 << 20, 64, 1 << 14
 def is_model_folder(path_or_id: str) -> bool:
     """True for an existing folder that holds a config.json."""
     return (Path(path_or_id).expanduser() / "config.json").is_file()
+
+
+def is_checkpoint(path: str) -> bool:
+    """True for an existing file of a tabular model's weights."""
+    return Path(path).suffix in _CHECKPOINTS and Path(path).expanduser().is_file()
+
+
+def find_checkpoint(path: str) -> Path:
+    """A tabular model's file of weights, by its path or that of a folder in which it is the only one.
+
+    Raises:
+        ModelError: it is not there, or there are several.
+    """
+    place = Path(path).expanduser()
+    found = sorted(one for one in place.iterdir() if is_checkpoint(str(one))) if place.is_dir() else [place]
+    if len(found) != 1 or not is_checkpoint(str(found[0])):
+        what = f"a folder with {len(found)} of them" if place.is_dir() else "no such file"
+        raise ModelError(f"tabular model {path!r} is {what}; expected a file of weights, {' or '.join(_CHECKPOINTS)}, or a folder with one")
+    return found[0]
 
 
 def find_model_files(path_or_id: str, revision: str | None) -> tuple[Path, str]:
@@ -63,7 +85,11 @@ def model_digest(folder: Path, revision: str) -> str:
     Content counts for all files of a model below 64 MiB; of a larger one's weights, whose
     reading would take minutes, name and size and a sample: a megabyte and 64 blocks at even distances, all of which any training moves.
     """
-    files = sorted(path for path in folder.iterdir() if path.suffix in _DIGESTED)
+    return files_digest(sorted(path for path in folder.iterdir() if path.suffix in _DIGESTED), revision)
+
+
+def files_digest(files: Sequence[Path], revision: str) -> str:
+    """The same of these files."""
     whole = sum(path.stat().st_size for path in files) < _DIGEST_CONTENT_BYTES
     digest = hashlib.sha256(revision.encode())
     for path in files:

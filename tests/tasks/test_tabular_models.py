@@ -1,0 +1,232 @@
+"""Runs that a tabular model answers: all released rows in context, at no further cost, and what it cannot answer is refused for free."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from dpicl.engine.artefacts import PREDICTIONS, read_queries, read_released
+from dpicl.engine.execute import InProcess, run_units
+from dpicl.engine.files import read_json
+from dpicl.engine.plan import draft_plan, make_plan
+from dpicl.engine.quote import quote_plan
+from dpicl.engine.releases import open_ledger
+from dpicl.engine.run_folder import open_unit, read_plan
+from dpicl.engine.settings import Settings
+from dpicl.engine.stages.probe import probe
+from dpicl.engine.stages.score import read_prompts
+from dpicl.errors import DpiclError, ModelRefusedError
+from dpicl.lm.models import open_tabular
+from dpicl.lm.spec import ROWS_IN_CONTEXT, ModelSpec
+from dpicl.methods.row_contexts import answered_rows, contexts, row_method
+from dpicl.pipeline import Cell
+from dpicl.report.stages import report_steps
+from tests.harness import Place, install, install_texts, letters, new_place, publish, shop, shop_rows
+from tests.library.kinds import kind_rows, kind_tree
+from tests.library.tabular_models import every_package, random_weights
+from tests.library.text_contracts import lines, records
+from tests.tasks.stages import steps
+
+ROWS = 60
+GRID = {"methods": ["mst_tabicl"], "datasets": ["shop"], "epsilons": [1, 5], "shots": [1, 8], "seeds": [0], "model": "tables"}
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    place = new_place(tmp_path / "place")
+    install(place, shop(), shop_rows(80))
+    with place.entered():
+        yield place
+
+
+def entered(place: Place, package: str = "tabicl", **entry: Any) -> None:
+    """An entry `tables` of a model with random weights."""
+    file = random_weights(package, place.root / f"{package}.ckpt")
+    content = yaml.safe_load((place.root / "pipelines.yaml").read_text())
+    content["models"]["tables"] = {"kind": "tabular", "id": str(file), "rows": ROWS, **entry}
+    (place.root / "pipelines.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
+
+
+def run_of(run_id: str = "a", pipeline: str = "demo", **changes: Any) -> Path:
+    run = make_plan(pipeline, {**GRID, **changes}, run_id)
+    run_units(run, InProcess(), report_steps(run))
+    return run
+
+
+def charged() -> list[str]:
+    with open_ledger(Settings.from_environment()) as ledger:
+        return [entry.release.release_id for account in ledger.accounts() for entry in ledger.entries(account.name)]
+
+
+def test_every_release_is_one_cell_and_its_shots_are_the_rows_in_context(place: Place) -> None:
+    entered(place)
+    run = run_of(options={"mst_tabicl": {"shot_selection": ["prototype", "near"]}})
+    results, (key,) = pd.read_csv(run / "results.csv"), read_plan(run).units
+    asked = results[results["system"].str.startswith("icl")]
+    assert list(zip(asked["system"], asked["epsilon"], asked["shots"], strict=True)) == [("icl", 1, ROWS), ("icl", 5, ROWS)]
+    assert "zero-shot" not in set(results["system"]) and {"majority", "lr", "gnb"} <= set(results["system"])
+    prompts = read_prompts(open_unit(str(run), key))
+    assert [len(texts) for texts in prompts.values()] == [len(pd.read_parquet(run / "units" / key / PREDICTIONS)) / 2] * 2
+    report = (run / "report.md").read_text("utf-8")
+    assert f"tabicl, at most {ROWS} released rows in context" in report and f"k = {ROWS} released rows in context at most" in report
+    assert "knows nothing without them: majority needs none, and there is no zero-shot." in report
+
+
+def test_which_model_answered_stands_in_the_manifest(place: Place) -> None:
+    entered(place)
+    model = read_json(run_of(epsilons=[1]) / "manifest.json")["model"]
+    opened = open_tabular(ModelSpec(name="tables", kind="tabular", id=str(place.root / "tabicl.ckpt"), rows=ROWS)).description
+    assert (model["digest"], model["mode"], model["kind"], model["trained"]) == (opened.digest, opened.mode, "tabular", False)
+
+
+def test_a_language_model_reads_the_same_release_for_nothing(place: Place) -> None:
+    entered(place)
+    run_of("tabular")
+    before = charged()
+    run_of("language", model="fake")
+    assert len(before) == 2 and charged() == before
+
+
+def test_rows_in_context_are_a_public_draw_of_the_released_ones_without_repetition(place: Place) -> None:
+    entered(place)
+    run = run_of()
+    (key,) = read_plan(run).units
+    folder = open_unit(str(run), key)
+    released, method = read_released(folder), row_method(folder.method)
+    chosen = contexts(method, released, folder.contract, folder.unit, folder.draws)
+    again = contexts(method, released, folder.contract, folder.unit, folder.draws)
+    for cell, pool in chosen.items():
+        own = released.rows[Cell("counts", cell.epsilon)].codes
+        assert np.array_equal(pool.codes, again[cell].codes) and pool.codes.shape == (ROWS, own.shape[1]) and len(own) > ROWS
+        rows, count = np.unique(pool.codes, axis=0, return_counts=True)
+        held = {tuple(row): many for row, many in zip(*np.unique(own, axis=0, return_counts=True), strict=True)}
+        assert all(many <= held[tuple(row)] for row, many in zip(rows.tolist(), count.tolist(), strict=True))
+    first, second = chosen.values()
+    assert not np.array_equal(first.codes, second.codes)
+
+
+def test_all_released_rows_are_read_where_there_are_fewer(place: Place) -> None:
+    entered(place, rows=1_000_000)
+    run = make_plan("demo", {**GRID, "epsilons": [1]}, "a")
+    (unit,) = read_plan(run).units.values()
+    folder = open_unit(str(run_of("b", epsilons=[1], model="fake")), unit.key)
+    released = read_released(folder)
+    (pool, *_) = contexts(row_method(folder.method), released, folder.contract, unit, folder.draws).values()
+    assert np.array_equal(pool.codes, released.rows[Cell("counts", 1.0)].codes)
+
+
+@every_package
+@pytest.mark.parametrize("kind", ["classes", "nullable number", "nullable classes"])
+def test_labels_of_every_kind_are_answered_with_values_that_may_be_missing(place: Place, package: str, kind: str) -> None:
+    entered(place, package, rows=24)
+    (place.root / "contracts" / "customers.yaml").write_text(yaml.safe_dump(kind_tree(kind), sort_keys=False, allow_unicode=True))
+    (place.root / "data" / "customers.csv").write_text(kind_rows(120))
+    publish(place, "customers")
+    methods = ["mst_tabicl", "ldp_tabicl"] if package == "tabicl" else ["mst_tabicl"]
+    run = run_of(datasets=["customers"], methods=methods, epsilons=[1])
+    for key in read_plan(run).units:
+        folder = open_unit(str(run), key)
+        answered = pd.read_parquet(folder.path / PREDICTIONS)
+        likely = np.exp(answered[[name for name in answered if name.startswith("log p: ")]])
+        assert likely.sum(axis=1).to_numpy() == pytest.approx(1, abs=1e-4) and len(likely.columns) == folder.contract.target.count
+    assert "Random weights" in (run / "report.md").read_text("utf-8")
+
+
+def test_batches_of_queries_are_answered_as_the_whole(place: Place) -> None:
+    entered(place)
+    run = make_plan("demo", {**GRID, "epsilons": [1]}, "a")
+    for stage, references in steps(str(run)):  # private files stay
+        stage(*references)
+    (key,) = read_plan(run).units
+    folder = open_unit(str(run), key)
+    model, method = open_tabular(read_plan(run).model), row_method(folder.method)
+    released, queries = read_released(folder), read_queries(folder)
+    rest = released, folder.contract, folder.unit, folder.draws
+
+    def answers(start: int, end: int) -> np.ndarray:
+        part = type(queries)(queries.data.slice(start, end - start))
+        ((_, scores),) = answered_rows(model, method, rest[0], part, *rest[1:])
+        return scores
+
+    count = queries.row_count
+    assert np.abs(np.concatenate([answers(0, 5), answers(5, count)]) - answers(0, count)).max() < 1e-4
+
+
+PRIVATE = {"pipeline": "private", "epsilons": [1]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"methods": ["gdp_tabicl"]}, r"reads released rows, and GDP-TabICL releases none; expected a method that releases rows"),
+        ({"methods": ["dp_icl"], "datasets": ["letters"]}, r"reads released rows, and DP-ICL releases none"),
+        ({"options": {"calibrate": True}}, r"`calibrate: true` shows it a query without content; expected a language model"),
+    ],
+)
+def test_what_no_rows_answer_is_refused_before_anything_is_charged(place: Place, changes: dict[str, Any], sentence: str) -> None:
+    entered(place)
+    install_texts(place, letters(private=True), lines(records(40)), lines(records(4)))
+    with pytest.raises(ModelRefusedError, match=sentence):
+        make_plan("private", {**GRID, "epsilons": [1], **changes}, "a")
+    assert not charged() and not Settings.current().runs.joinpath("a").exists()
+
+
+def test_private_queries_are_refused_before_anything_is_charged(place: Place) -> None:
+    entered(place)
+    content = shop("club", private=True)
+    del content["queries"]
+    install(place, {**content, "split": {"test_fraction": 0.2, "evaluation_epsilon": 1}}, shop_rows(80))
+    with pytest.raises(ModelRefusedError, match="asks it private rows one by one; expected public rows to ask, `queries`, or a language"):
+        make_plan("private", {**GRID, "datasets": ["club"]}, "a")
+    assert not charged()
+
+
+@pytest.mark.parametrize(
+    ("entry", "sentence"),
+    [
+        ({"id": "/no/such.ckpt"}, "is no such file; expected a file of weights"),
+        ({"package": "tabpfn"}, "refuses a released table .*10.*; expected another model, or fewer answers"),
+    ],
+)
+def test_a_model_that_cannot_answer_costs_nothing(place: Place, entry: dict[str, str], sentence: str) -> None:
+    entered(place, **entry)
+    columns = {name: {"type": "category", "categories": [f"{name}{one}" for one in range(count)]} for name, count in (("a", 2), ("b", 12))}
+    content = {"name": "many", "source": {"file": "many.csv"}, "privacy": {"budget": {"epsilon": 10}}, "columns": columns, "label": "b"}
+    install(place, content, "a,b\n" + "".join(f"a{row % 2},b{row % 12}\n" for row in range(60)))
+    with pytest.raises(DpiclError, match=sentence):
+        run_of(pipeline="private", datasets=["many"])
+    assert not charged()
+
+
+def test_a_private_table_is_charged_as_with_any_other_model(place: Place) -> None:
+    entered(place)
+    install(place, shop("club", private=True), shop_rows(80))
+    grid = {**GRID, "datasets": ["club"]}
+    (tabular,), (fake,) = (
+        quote_plan(draft_plan("private", {**grid, "model": model}, Settings.current()), Settings.current()) for model in ("tables", "fake")
+    )
+    assert tabular == fake
+    run_of(pipeline="private", datasets=["club"])
+    assert len(charged()) == 2
+
+
+@pytest.mark.exhaustive
+def test_the_command_runs_to_its_report_with_a_file_as_the_model(place: Place) -> None:
+    file = random_weights("tabicl", place.root / "mine.ckpt")
+    done = place.dpicl("run", "mst-tabicl", "--datasets", "shop", "--epsilons", "1", "--model", str(file), "--run-id", "cli", timeout=300)
+    assert done.returncode == 0, done.stderr
+    manifest = json.loads((place.run("cli") / "manifest.json").read_text())
+    assert manifest["model"]["name"] == "mine" and manifest["grid"]["shots"] == [ROWS_IN_CONTEXT]
+
+
+def test_a_probe_is_asked_of_made_up_rows(place: Place) -> None:
+    entered(place)
+    run = make_plan("demo", GRID, "a")
+    assert "1 model answers" in str(probe(str(run)))
