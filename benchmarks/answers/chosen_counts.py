@@ -66,7 +66,13 @@ def _figures(figures: Figures, name: str, epsilon: float, means: Mapping[str, An
 
 def _tables() -> Iterator[tuple[str, tuple[float, ...], list[Codes]]]:
     yield "wide", MADE["wide"], [_wide(seed) for seed in SEEDS]
-    yield "xor", MADE["xor"], [_xor(seed) for seed in SEEDS]
+    yield "xor", MADE["xor"], [xor(seed) for seed in SEEDS]
+    for name, codes in real_tables():
+        yield name, (1.0, 10.0), [codes] * len(SEEDS)
+
+
+def real_tables() -> Iterator[tuple[str, Codes]]:
+    """The eight sets, where they are at hand."""
     settings = Settings.from_environment()
     if settings.data is None:
         print("DPICL_DATA is not set, real tables are not measured")
@@ -75,7 +81,7 @@ def _tables() -> Iterator[tuple[str, tuple[float, ...], list[Codes]]]:
         contract = settings.contract(name)
         split = split_table(load_source(contract, data_folder=settings.data, cache_folder=settings.cache), contract)
         codes = Codes(row_bins(split.train, contract), row_bins(split.test, contract), tuple(row_encoding(contract).sizes))
-        yield name, (1.0, 10.0), [codes] * len(SEEDS)
+        yield name, codes
 
 
 def _wide(seed: int) -> Codes:
@@ -89,7 +95,7 @@ def _wide(seed: int) -> Codes:
     return Codes(codes[:800], codes[800:], (8,) * 20 + (2,))
 
 
-def _xor(seed: int) -> Codes:
+def xor(seed: int) -> Codes:
     """20,000 rows of 10 bits; the label is the exclusive or of three."""
     rng = np.random.default_rng(seed)
     bits = rng.integers(0, 2, size=(30_000, 10), dtype=np.uint8)
@@ -103,15 +109,16 @@ def _compared(codes: Codes, epsilon: float, seed: int) -> dict[str, tuple[float,
     rows = {"true": codes.train.astype(np.int64)}
     for way, measured in WAYS.items():
         counts = measured(exact, epsilon=epsilon, stream=stream(seed, "bench", way, str(epsilon)))
-        rows[way] = (_rows if way == "AIM" else _plain)(graphical_model(codes.sizes, counts), counts, seed)
-    return {f"{way} {kind}": _scored(of_way, codes, kind) for way, of_way in rows.items() for kind in ("LR", "GB")}
+        rows[way] = (aim_rows if way == "AIM" else plain_rows)(graphical_model(codes.sizes, counts), counts, seed)
+    return {f"{way} {kind}": scored(of_way, codes, kind) for way, of_way in rows.items() for kind in ("LR", "GB")}
 
 
-def _plain(model: GraphicalModel, counts: list[NoisyMarginal], seed: int) -> np.ndarray:
+def plain_rows(model: GraphicalModel, counts: list[NoisyMarginal], seed: int) -> np.ndarray:
+    """As MST-TabICL draws them."""
     return model.rows(ROWS, np.random.default_rng(seed))
 
 
-def _rows(model: GraphicalModel, counts: list[NoisyMarginal], seed: int) -> np.ndarray:
+def aim_rows(model: GraphicalModel, counts: list[NoisyMarginal], seed: int) -> np.ndarray:
     """As AIM-TabICL draws them."""
     chance = np.random.default_rng(seed)
     return cautious_rows(model, ROWS, chance) if says_little(model, counts, chance) else model.rows(ROWS, chance)
@@ -128,7 +135,7 @@ def measure_floor(figures: Figures) -> None:
                 codes = made(seed)
                 exact = ExactCounts.of(PrivateCodes(codes.train), codes.sizes, triples=True)
                 counts = adaptive.measure(exact, epsilon=epsilon, stream=stream(seed, "bench", "floor", str(epsilon)))
-                accuracy, auc = _scored(_rows(graphical_model(codes.sizes, counts), counts, seed), codes, "LR")
+                accuracy, auc = scored(aim_rows(graphical_model(codes.sizes, counts), counts, seed), codes, "LR")
                 found.append((100 * (np.bincount(codes.test[:, -1]).max() / len(codes.test) - accuracy), auc))
             under, aucs = np.array(found).T
             bound = under.mean() + 1.729 * under.std(ddof=1) / np.sqrt(len(under))  # Student's t, 19 degrees of freedom
@@ -144,7 +151,8 @@ def _flat(seed: int) -> Codes:
     return Codes(codes[:1000], codes[1000:], (4,) * 8 + (2,))
 
 
-def _scored(rows: np.ndarray, codes: Codes, kind: str) -> tuple[float, float]:
+def scored(rows: np.ndarray, codes: Codes, kind: str) -> tuple[float, float]:
+    """Accuracy and AUC on the rows that were held out, of a classifier fitted on these."""
     truth, chances = codes.test[:, -1], np.zeros((len(codes.test), codes.sizes[-1]))
     if len(np.unique(rows[:, -1])) == 1:
         chances[:, rows[0, -1]] = 1

@@ -35,7 +35,10 @@ def _noise(times: float = 1) -> Noise:
     return lambda exact, stream: teachers.noisy_votes(exact, epsilon=Fraction(EPSILON * times), stream=stream)
 
 
-def _votes(rows: dict[bool, np.ndarray], queries: int, place: Place = _keyed, noise: Noise = _noise()) -> Trial:
+_USUAL = _noise()
+
+
+def _votes(rows: dict[bool, np.ndarray], queries: int, place: Place = _keyed, noise: Noise = _USUAL) -> Trial:
     """Votes for the second label, of which all the queries ask in the same words; the events are that all are this many or more."""
     asked, none = np.zeros((queries, 1), dtype=np.int64), len(rows[False]) // 4
 
@@ -56,7 +59,9 @@ _PARTS = np.array([[0, 1], [0, 0]] * TEACHERS, dtype=np.uint8)
 _INSERTED = {which: np.vstack([_PARTS, *[_PARTS[:1]] * which, _PARTS]) for which in (False, True)}
 """Labels in turn, in two halves between which a row is inserted: dealt in turn, every teacher's rows are others then."""
 CASES = (
-    AuditCase("tab-pate-votes", f"votes of {TEACHERS} teachers on two queries", EPSILON, _votes(_ALONE, 2), share=20, near=0.5).with_mutants(
+    AuditCase(
+        "tab-pate-votes", f"votes of {TEACHERS} teachers on two queries", EPSILON, _votes(_ALONE, 2), share=20, near=0.5
+    ).with_mutants(
         Mutant("half-noise", "noise of half the scale", _votes(_ALONE, 2, noise=_noise(2))),
         Mutant("exact-votes", "votes are released without noise", _votes(_ALONE, 2, noise=lambda exact, _: exact)),
         Mutant("dealt-in-turn", "rows are dealt to teachers in turn, so that one inserted changes many", _votes(_INSERTED, 1, in_turn)),

@@ -167,8 +167,8 @@ class PateOptions(MstOptions):
     """Options of TabPATE."""
 
     queries: Literal["public", "released"] = "public"
-    """What is labelled: rows of which every bin is as likely as any other, at no cost; or rows drawn from noisy counts of every column, for
-    an eighth of epsilon.
+    """What is labelled: rows of which every bin is as likely as any other, at no cost; or rows drawn from noisy counts of every column,
+    which take an eighth of epsilon.
     """
     teachers: Annotated[int, Field(ge=2, le=10_000)] | None = None
     """Into how many parts the rows are divided; if left out, by the contract's `population`."""

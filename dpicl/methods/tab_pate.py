@@ -26,6 +26,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from math import inf
 
 import numpy as np
 
@@ -64,23 +65,22 @@ USUAL_ROWS = 2000
 
 @dataclass(frozen=True)
 class Sizes:
-    """Public numbers of one release; epsilons are None where there is no noise, and for columns also where these are not counted."""
+    """Public numbers of one release; epsilons are None where there is no noise."""
 
     teachers: int
     queries: int
+    counts_columns: bool
     columns_epsilon: Fraction | None
     votes_epsilon: Fraction | None
 
     @staticmethod
-    def of(contract: Contract, unit: Unit, cell: Cell) -> Sizes:
-        """From options, epsilon and what the contract says of its rows."""
-        chosen, total = unit.chosen(PateOptions), exact_epsilon(epsilon_of(cell))
-        person = contract.privacy.person
-        units = (contract.population or USUAL_ROWS) // (person.max_rows if person else 1)
-        columns = None if total is None or chosen.queries == "public" else total * COLUMNS_SHARE
-        left = None if total is None else Fraction(float(total - (columns or 0)))
+    def of(chosen: PateOptions, epsilon: float, units: int) -> Sizes:
+        """For about so many rows, or persons."""
+        total, counts_columns = exact_epsilon(epsilon), chosen.queries == "released"
+        columns = None if total is None else total * COLUMNS_SHARE * counts_columns
+        left = None if total is None or columns is None else Fraction(float(total - columns))
         teachers = chosen.teachers or usual_teachers(units)
-        return Sizes(teachers, chosen.labelled or usual_queries(teachers, epsilon_of(cell)), columns, left)
+        return Sizes(teachers, chosen.labelled or usual_queries(teachers, epsilon), counts_columns, columns, left)
 
 
 @dataclass(frozen=True)
@@ -108,22 +108,28 @@ class TabPate(CentralRows[Labelled]):
         if contract.target.count == 1:
             raise ParameterError("label", "none", f"one to vote on: {contract.name} predicts nothing; mst_tabicl takes it")
 
+    def sizes(self, contract: Contract, unit: Unit, cell: Cell) -> Sizes:
+        """By options, epsilon and what the contract says of its rows."""
+        person = contract.privacy.person
+        units = (contract.population or USUAL_ROWS) // (person.max_rows if person else 1)
+        return Sizes.of(unit.chosen(PateOptions), epsilon_of(cell), units)
+
     def alternatives(self, contract: Contract) -> Sequence[tuple[Mapping[str, str], int]]:
         """None: on no table that was measured is it the most accurate, and `dpicl plan` takes longer for each."""
         return ()
 
     def releases(self, contract: Contract, unit: Unit) -> dict[Cell, Cost]:
         """One per epsilon."""
-        return {cell: Cost(cost(contract, Sizes.of(contract, unit, cell))) for cell in (Cell("votes", one) for one in unit.epsilons)}
+        return {cell: Cost(cost(contract, self.sizes(contract, unit, cell))) for cell in (Cell("votes", one) for one in unit.epsilons)}
 
     def identity(self, contract: Contract, unit: Unit, cell: Cell) -> dict[str, object]:
         """Options, with the numbers that they lead to."""
-        sizes = Sizes.of(contract, unit, cell)
+        sizes = self.sizes(contract, unit, cell)
         return unit.chosen(PateOptions).model_dump(mode="json") | {"teachers": sizes.teachers, "labelled": sizes.queries}
 
     def statement(self, contract: Contract, unit: Unit, cell: Cell, cost: Cost) -> str:
         """See `Method`."""
-        sizes = Sizes.of(contract, unit, cell)
+        sizes = self.sizes(contract, unit, cell)
         return (
             f"The votes of {sizes.teachers} teachers on {sizes.queries} queries are {cost.nominal.epsilon:.4g}-DP; rows with labels by these "
             "demonstrate for any number of queries and shots. Every seed is a release of its own."
@@ -131,10 +137,10 @@ class TabPate(CentralRows[Labelled]):
 
     def column_errors(self, contract: Contract, unit: Unit, cell: Cell, rows: int) -> Mapping[str, float]:
         """See `TabularMethod`: of counted columns' bins."""
-        sizes, bins = Sizes.of(contract, unit, cell), row_encoding(contract).sizes
-        if sizes.columns_epsilon is None:
+        sizes, bins = self.sizes(contract, unit, cell), row_encoding(contract).sizes
+        if not sizes.counts_columns:
             return {}
-        scale = scale_of(sizes.columns_epsilon / len(contract.features))
+        scale = scale_of(sizes.columns_epsilon and sizes.columns_epsilon / len(contract.features))
         return dict(zip(contract.features, variation_of_noise((*bins[:-1], 1), scale, rows), strict=True))
 
     def draw(
@@ -144,20 +150,20 @@ class TabPate(CentralRows[Labelled]):
         rows = contributing_rows(train, contract, draws)
         person = contract.privacy.person
         persons = None if person is None else train.numbers(person.id_column)[rows]
-        codes = row_bins(train, contract)[rows]
-        return {cell: _labelled(codes, persons, contract, unit, cell, draws) for cell in cells}
+        codes, bins = row_bins(train, contract)[rows], row_encoding(contract).sizes
+        return {cell: labelled(codes, persons, bins, self.sizes(contract, unit, cell), draws, cell.key) for cell in cells}
 
     def count(self, batch: PrivateTable, contract: Contract, unit: Unit, draws: Draws, cells: Sequence[Cell]) -> dict[Cell, Arrays]:
         """Codes of a batch: equal rows of all batches are numbered together."""
-        return dict.fromkeys(cells, {"codes": row_bins(batch, contract)})
+        codes = row_bins(batch, contract)
+        return {cell: {"codes": codes} for cell in cells}
 
     def merge(
         self, batches: Sequence[Mapping[Cell, Arrays]], contract: Contract, unit: Unit, draws: Draws, cells: Sequence[Cell]
     ) -> dict[Cell, Labelled]:
         """Steps 1 to 3 on all batches' rows; a table of persons is read whole."""
-        return {
-            cell: _labelled(np.concatenate([batch[cell]["codes"] for batch in batches]), None, contract, unit, cell, draws) for cell in cells
-        }
+        codes, bins = np.concatenate([batch[cells[0]]["codes"] for batch in batches]), row_encoding(contract).sizes
+        return {cell: labelled(codes, None, bins, self.sizes(contract, unit, cell), draws, cell.key) for cell in cells}
 
     def encode(self, drawn: Labelled) -> bytes:
         """See `TabularMethod`."""
@@ -176,25 +182,25 @@ class TabPate(CentralRows[Labelled]):
 
 def cost(contract: Contract, sizes: Sizes) -> Guarantee:
     """Of the votes, and of the counts of columns where there are some: of these a person has m."""
-    votes_cost = float("inf") if sizes.votes_epsilon is None else float(sizes.votes_epsilon)
+    votes_cost = inf if sizes.votes_epsilon is None else float(sizes.votes_epsilon)
     unit = "person" if contract.privacy.person else "row"
     parts = [for_neighbours(Guarantee(votes_cost, 0.0, Neighbours.ADD_OR_REMOVE_ONE, unit, pure(votes_cost)), contract)]
-    if sizes.columns_epsilon is not None:
-        columns_cost = float(sizes.columns_epsilon)
+    if sizes.counts_columns:
+        columns_cost = inf if sizes.columns_epsilon is None else float(sizes.columns_epsilon)
         counted = Guarantee(columns_cost, 0.0, Neighbours.ADD_OR_REMOVE_ONE, "row", pure(columns_cost))
         parts.append(for_unit(counted, contract))
     return compose_sequential(parts) if len(parts) > 1 else parts[0]
 
 
-def _labelled(codes: np.ndarray, persons: np.ndarray | None, contract: Contract, unit: Unit, cell: Cell, draws: Draws) -> Labelled:
-    """Steps 1 to 3 on codes of all rows: the only draw of noise."""
-    sizes, bins, chance = Sizes.of(contract, unit, cell), row_encoding(contract).sizes, draws.public("queries", cell.key).generator()
-    if unit.chosen(PateOptions).queries == "public":
-        queries = public_queries(bins, sizes.queries, chance)
-    else:
-        share, stream = sizes.columns_epsilon and sizes.columns_epsilon / (len(bins) - 1), draws.secret("columns", cell.key)
+def labelled(codes: np.ndarray, persons: np.ndarray | None, bins: Sequence[int], sizes: Sizes, draws: Draws, replicate: str) -> Labelled:
+    """Steps 1 to 3 on codes of all rows, shape (rows, columns), and ids of their persons: the only draw of noise."""
+    chance = draws.public("queries", replicate).generator()
+    if sizes.counts_columns:
+        share, stream = sizes.columns_epsilon and sizes.columns_epsilon / (len(bins) - 1), draws.secret("columns", replicate)
         exact = [np.bincount(codes[:, column], minlength=size).tolist() for column, size in enumerate(bins[:-1])]
         queries = drawn_queries([np.array(noisy_counts(one, epsilon=share, stream=stream)) for one in exact], sizes.queries, chance)
-    taught = teachers_of(codes, persons, teachers=sizes.teachers, key=draws.secret("teachers", cell.key).bytes(32))
+    else:
+        queries = public_queries(bins, sizes.queries, chance)
+    taught = teachers_of(codes, persons, teachers=sizes.teachers, key=draws.secret("teachers", replicate).bytes(32))
     voted = votes(codes, taught, queries, bins, teachers=sizes.teachers)
-    return Labelled(queries, noisy_votes(voted, epsilon=sizes.votes_epsilon, stream=draws.secret("votes", cell.key)))
+    return Labelled(queries, noisy_votes(voted, epsilon=sizes.votes_epsilon, stream=draws.secret("votes", replicate)))

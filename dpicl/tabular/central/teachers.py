@@ -111,5 +111,3 @@ def drawn_queries(counts: Sequence[np.ndarray], count: int, chance: np.random.Ge
     """Every column by its noisy counts, apart from the others: shape (count, columns), int64."""
     positive = [np.maximum(one, 0) + 1e-9 for one in counts]
     return np.column_stack([chance.choice(len(one), size=count, p=one / one.sum()) for one in positive])
-
-

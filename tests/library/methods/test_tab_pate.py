@@ -115,7 +115,9 @@ def test_many_teachers_are_the_same_in_parts(monkeypatch: pytest.MonkeyPatch) ->
 def test_the_noise_of_all_counts_and_votes_is_what_is_charged(label: str, moved: int, queries: str) -> None:
     """A closed form: every column's counts once, and what one changed vote moves on every query, by the epsilon of each."""
     contract, epsilon = kind_contract(label), 0.75
-    unit = unit_of(TabPate.name, contract.name, 0, (epsilon,), (1,), (), False, Options.model_validate({TabPate.name: {"queries": queries}}))
+    unit = unit_of(
+        TabPate.name, contract.name, 0, (epsilon,), (1,), (), False, Options.model_validate({TabPate.name: {"queries": queries}})
+    )
     ((cell, cost),) = METHODS[TabPate.name].releases(contract, unit).items()
     labelled = METHODS[TabPate.name].identity(contract, unit, cell)["labelled"]
     with spending("dpicl.methods.tab_pate", "dpicl.tabular.central.teachers") as (spent, _):
