@@ -67,7 +67,7 @@ def _figures(figures: Figures, name: str, epsilon: float, means: Mapping[str, An
 
 def tables(made: Sequence[str], seeds: int) -> Iterator[tuple[str, list[Codes]]]:
     """Those that are made up, anew for every seed, then eight real ones."""
-    makers = {"wide": _wide, "xor": _xor}
+    makers = {"wide": _wide, "xor": xor}
     yield from ((name, [makers[name](seed) for seed in range(seeds)]) for name in made)
     settings = Settings.from_environment()
     if settings.data is None:
@@ -91,7 +91,7 @@ def _wide(seed: int) -> Codes:
     return Codes(codes[:800], codes[800:], (8,) * 20 + (2,))
 
 
-def _xor(seed: int) -> Codes:
+def xor(seed: int) -> Codes:
     """20,000 rows of 10 bits; the label is the exclusive or of three."""
     rng = np.random.default_rng(seed)
     bits = rng.integers(0, 2, size=(30_000, 10), dtype=np.uint8)

@@ -53,6 +53,11 @@ def for_unit(guarantee: Guarantee, contract: Contract) -> Guarantee:
     """A guarantee for added or removed rows, stated for the contract's unit and neighbours."""
     if contract.privacy.person:
         guarantee = to_person(guarantee, contract.privacy.person.max_rows)
+    return for_neighbours(guarantee, contract)
+
+
+def for_neighbours(guarantee: Guarantee, contract: Contract) -> Guarantee:
+    """A guarantee for an added or removed row or person, stated for the contract's neighbours."""
     replaced = Neighbours(contract.privacy.neighbours) is Neighbours.REPLACE_ONE
     return to_replace_one(guarantee) if replaced else guarantee
 

@@ -26,7 +26,7 @@ import json
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import add
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -34,33 +34,29 @@ from dpicl.accounting.guarantee import Guarantee, Neighbours
 from dpicl.contract.models import Contract
 from dpicl.errors import PrivacyError
 from dpicl.mechanisms.noisy_steps import GaussianTotal, PureBudget, StepBudget
-from dpicl.methods.base import Trust
+from dpicl.methods.central_rows import CentralRows
 from dpicl.methods.common import Cost, epsilon_of, for_unit
 from dpicl.methods.options import MstOptions
-from dpicl.methods.row_method import SHOWN, Pool, RowMethod
 from dpicl.methods.tabular_method import Arrays
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws, Stream
-from dpicl.tabular.central.bins import row_bins, row_demonstrations, row_encoding
+from dpicl.tabular.central.bins import row_bins, row_encoding
 from dpicl.tabular.central.exact_counts import ExactCounts, check_counts
 from dpicl.tabular.central.graphical_model import GraphicalModel, NoisyMarginal, graphical_model, row_count
 from dpicl.tabular.central.spanning_tree import expected_errors, measure
 from dpicl.tabular.local.estimate import LEAST_ROWS
-from dpicl.tabular.prompts.serialize import central_queries
 from dpicl.tabular.reading.contribution import contributing_rows
-from dpicl.tabular.values import RowForm, central_form
-from dpicl.types import PrivateCodes, PrivateTable, QueryTable, ReleasedRows, Table
+from dpicl.types import PrivateCodes, PrivateTable, ReleasedRows
 
 Counts = list[NoisyMarginal]
 """One release: noisy counts over columns and pairs of these, with the label."""
 
 
-class MstTabicl(RowMethod[Counts]):
+class MstTabicl(CentralRows[Counts]):
     """Steps 0 to 4 as a method: one release per epsilon, whatever the shots."""
 
     name = "mst_tabicl"
     title = "MST-TabICL"
-    trust: ClassVar[Trust] = "central"
     options: ClassVar[type[MstOptions]] = MstOptions
     draw_version = 2
     post_version = 3
@@ -71,15 +67,6 @@ class MstTabicl(RowMethod[Counts]):
     draw_stage, derive_stage = "measure", "reconstruct"
     triples = False
     """Whether three columns are counted together."""
-
-    def systems(self, unit: Unit) -> tuple[str, ...]:
-        """See `Method`."""
-        ways = (f"icl-{name}" for name in unit.chosen(self.options).shot_selection)
-        return (*ways, *(("content-free",) if unit.options.calibrate else ()))
-
-    def default_options(self, contract: Contract, stated: Mapping[str, Any]) -> dict[str, Any]:
-        """Prototypes of each label in turn demonstrate."""
-        return {"shot_selection": SHOWN}
 
     def alternatives(self, contract: Contract) -> Sequence[tuple[Mapping[str, str], int]]:
         """Both kinds of noise, where the contract's budget has a delta to spend."""
@@ -179,14 +166,6 @@ class MstTabicl(RowMethod[Counts]):
         """Step 3's rows: codes of shape (count, columns), int64."""
         return model.rows(count, chance)
 
-    def form(self, contract: Contract, unit: Unit, cell: Cell) -> RowForm:
-        """See `TabularMethod`."""
-        return central_form(contract)
-
-    def bins(self, table: Table, contract: Contract, unit: Unit, cell: Cell) -> np.ndarray:
-        """See `TabularMethod`."""
-        return row_bins(table, contract)
-
     def row_count(self, drawn: Counts) -> float:
         """See `TabularMethod`."""
         return row_count(drawn)
@@ -199,14 +178,6 @@ class MstTabicl(RowMethod[Counts]):
         """Step 1."""
         exact = ExactCounts.of(truth, row_encoding(contract).sizes, triples=self.triples).scaled(row_count / len(truth.codes))
         return self._measured({cell: exact}, contract, unit, draws)[cell]
-
-    def demonstrations(self, pool: Pool, contract: Contract) -> list[str]:
-        """See `RowMethod`."""
-        return row_demonstrations(pool.codes, contract)
-
-    def query_texts(self, queries: QueryTable, contract: Contract) -> list[str]:
-        """See `RowMethod`."""
-        return central_queries(queries, contract)
 
     def _exact_counts(self, train: PrivateTable, contract: Contract, draws: Draws) -> ExactCounts:
         """What step 1 needs to know of the rows; private. Those of all batches of a table add up."""

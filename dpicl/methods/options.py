@@ -176,6 +176,19 @@ class AimOptions(MstOptions):
     """Options of AIM-TabICL."""
 
 
+class PateOptions(MstOptions):
+    """Options of TabPATE."""
+
+    queries: Literal["public", "released"] = "public"
+    """What is labelled: rows of which every bin is as likely as any other, at no cost; or rows drawn from noisy counts of every column,
+    which take an eighth of epsilon.
+    """
+    teachers: Annotated[int, Field(ge=2, le=10_000)] | None = None
+    """Into how many parts the rows are divided; if left out, by the contract's `population`."""
+    labelled: Annotated[int, Field(ge=1, le=4096)] | None = None
+    """How many queries are labelled, which share epsilon; if left out, by epsilon and the number of teachers."""
+
+
 class EnsembleVariant(Frozen):
     """One variant of DP-ICL; the paper's are `votes` with gaussian noise, `embedding`, `keywords-ptr` and `keywords-joint`.
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from dpicl.contract import Contract
-from dpicl.methods import METHODS, Options, unit_of
+from dpicl.errors import ParameterError
+from dpicl.methods import METHODS, Options, tabular, unit_of
 from dpicl.pipeline import Unit
 from dpicl.types import PrivateTable
 from tests.library.examples import private_contract, random_table, small_contract
@@ -56,6 +57,19 @@ every_table = pytest.mark.parametrize("table", TABLES)
 def table_for(table: str) -> Contract:
     """One of `TABLES`."""
     return small_contract() if table == "shop" else kind_contract(table)
+
+
+def takes(name: str, table: str) -> bool:
+    """Whether a method releases a table; of one without a label some refuse to."""
+    try:
+        tabular(name).refuse(table_for(table), unit_for(name, shots=table_for(table).shots[:2]))
+    except ParameterError:
+        return False
+    return True
+
+
+UNLABELLED = [name for name in TABULAR if takes(name, "none")]
+"""Methods that take a table of which nothing is predicted."""
 
 
 def rows_for(count: int = 60, table: str = "shop") -> PrivateTable:

@@ -28,7 +28,7 @@ from dpicl.tabular.reading.split import split_table
 from tests.harness import Place, new_place, publish
 from tests.library.examples import small_contract
 from tests.library.kinds import every_kind, kind_contract, kind_rows, kind_tree
-from tests.methods.examples import TABULAR, every_tabular_method
+from tests.methods.examples import TABULAR, UNLABELLED
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ def _measured(predictions: Path, truth: list[Any], kind: str, results: pd.DataFr
 
 def test_without_a_label_nothing_is_asked_and_the_report_says_why(place: Place) -> None:
     _install(place, "none")
-    run, report, results = _run()
+    run, report, results = _run(UNLABELLED)
     assert not len(results) and "Nothing was measured on customers: no label is declared, so that there is nothing to predict." in report
     assert "every held-out row is sent to the model" not in report
     for key in read_plan(run).units:
@@ -112,7 +112,7 @@ def test_without_a_label_nothing_is_asked_and_the_report_says_why(place: Place) 
         assert all(text.startswith("The age is ") and text.endswith(".") for texts in shown.values() for text in texts)
 
 
-@every_tabular_method
+@pytest.mark.parametrize("name", UNLABELLED)
 def test_a_private_table_without_a_label_is_released_and_charged(place: Place, name: str) -> None:
     _install(place, "none", private=True)
     run, report, _ = _run([name], "private")

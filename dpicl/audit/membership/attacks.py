@@ -1,6 +1,7 @@
 """What an attacker makes of releases: one number for each, that is larger where the planted record is in.
 
-    likelihood ratio   of all released counts, or of what a client sent, under the known law of the noise
+    likelihood ratio   of all released counts, or of what a client sent, under the known law of the noise; of votes, whose teachers'
+                       rows nobody knows, the votes for the record's label on queries like it
     best number        the released number that tells most
     shadow model       logistic regression on all released numbers, fitted on releases of tables of the attacker's own
     nearest record     how near the nearest derived row is to the record, and how many are
@@ -28,6 +29,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from dpicl.methods.tab_pate import Labelled
 from dpicl.tabular.central.exact_counts import ExactCounts
 from dpicl.tabular.central.graphical_model import NoisyMarginal
 from dpicl.tabular.local.observed import Reported
@@ -128,6 +130,8 @@ def numbers(drawn: Any) -> Numbers:
         return {f"{place} {code}": 1.0 for place, code in enumerate(drawn.stored.ravel().tolist())}
     if isinstance(drawn, Tally):
         return {str(place): float(count) for place, count in enumerate(drawn.stored.tolist())}
+    if isinstance(drawn, Labelled):
+        return {f"{place} {label}": float(count) for place, of_query in enumerate(drawn.votes) for label, count in enumerate(of_query)}
     found, times = {}, dict[tuple[int, ...], int]()
     for one in drawn:
         times[one.columns] = times.get(one.columns, 0) + 1
@@ -149,6 +153,12 @@ def of_counts(drawn: list[NoisyMarginal], exact: Mapping[bool, ExactCounts]) -> 
         away, near = (np.abs(one.counts - exact[which].of_columns(one.columns)).sum() for which in (False, True))
         ratio += float(away - near) / one.scale if one.scale else _CERTAIN * float(np.sign(away - near))
     return ratio
+
+
+def of_votes(drawn: Labelled, record: np.ndarray) -> float:
+    """Votes for the record's label on the queries that are most like it, the mean."""
+    agree = (drawn.queries == record[:-1]).sum(axis=1)
+    return float(drawn.votes[agree == agree.max(), record[-1]].mean())
 
 
 def of_reports(drawn: Reported | Tally, record: PrivateCodes, other: PrivateCodes) -> float:

@@ -20,6 +20,7 @@ from dpicl.audit.membership.attacks import (
     numbers,
     of_counts,
     of_reports,
+    of_votes,
 )
 from dpicl.audit.membership.targets import Target
 from dpicl.methods import Options, tabular, unit_of
@@ -27,6 +28,7 @@ from dpicl.methods.aim_tabicl import AimTabicl
 from dpicl.methods.gdp_tabicl import GdpTabicl
 from dpicl.methods.ldp_tabicl import LdpTabicl
 from dpicl.methods.mst_tabicl import MstTabicl
+from dpicl.methods.tab_pate import Labelled, TabPate
 from dpicl.methods.tabular_method import TabularMethod
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws, Stream, stream
@@ -85,12 +87,14 @@ def _true_label(drawn: Reported, scene: Scene, which: bool) -> Reported:
 
 _EXACT = {"exact-count": Mutant("one column is counted without noise", broken=_exact_count)}
 _LABEL = {"true-label": Mutant("the label is sent as it is", broken=_true_label)}
+_NO_NOISE = {"no-noise": Mutant("votes are released without noise", 1e6)}
 _MODEL = "log-linear"
 _DESIGNS = [design for design in get_args(Design) if design != "all-columns"]
 WAYS: dict[str, Way] = {
     MstTabicl.title: Way(MstTabicl.name, mutants=LESS_NOISE | _EXACT),
     f"{MstTabicl.title}, one column": Way(MstTabicl.name, columns=1),
     AimTabicl.title: Way(AimTabicl.name, mutants=LESS_NOISE | _EXACT),
+    TabPate.title: Way(TabPate.name, {"teachers": 256, "labelled": 256}, mutants=_NO_NOISE),
     GdpTabicl.title: Way(GdpTabicl.name),
     f"{GdpTabicl.title}, shared count": Way(GdpTabicl.name, {"allocation": "shared-count"}),
     f"{LdpTabicl.title}, all columns": Way(LdpTabicl.name, mutants=LESS_NOISE | _LABEL),
@@ -154,6 +158,8 @@ def attack_once(way: Way, target: Target, epsilon: float, mutant: str, runs: int
     ratio: Callable[[Any], float] | None = None
     if isinstance(seen[True][0], (Reported, Tally)):
         ratio = partial(of_reports, record=scene.codes(scene.target.canary), other=scene.codes(scene.target.other))
+    elif isinstance(seen[True][0], Labelled):
+        ratio = partial(of_votes, record=scene.method.bins(scene.target.canary, *scene.place)[0])
     elif isinstance(seen[True][0], list):
         ratio = partial(of_counts, exact=scene.exact)
     if ratio is not None:

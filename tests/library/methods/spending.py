@@ -15,8 +15,10 @@ from dpicl.mechanisms.noisy_steps import GaussianBudget
 
 
 @contextmanager
-def spending() -> Iterator[tuple[list[Fraction], list[int]]]:
-    """Inside, the epsilon of every noisy count and choice, and the spread of every choice, as they are made."""
+def spending(*modules: str) -> Iterator[tuple[list[Fraction], list[int]]]:
+    """Inside, the epsilon of every noisy count and choice, and the spread of every choice, as they are made; also in modules that name
+    `noisy_counts` themselves.
+    """
     spent, spreads = list[Fraction](), list[int]()
     plain_counts, plain_max = noisy_count.noisy_counts, noisy_max.exponential_max
 
@@ -31,6 +33,8 @@ def spending() -> Iterator[tuple[list[Fraction], list[int]]]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(noisy_count, "noisy_counts", counted)
+        for module in modules:
+            patch.setattr(f"{module}.noisy_counts", counted)
         patch.setattr(noisy_max, "exponential_max", chosen)
         yield spent, spreads
 

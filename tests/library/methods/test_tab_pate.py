@@ -1,0 +1,188 @@
+"""TabPATE: one row changes one teacher and one vote on each query, wherever it stands; what votes cost; rows that say what teachers say."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpicl.accounting.guarantee import Neighbours
+from dpicl.audit.neighbours import joined
+from dpicl.audit.releases import owned
+from dpicl.audit.votes import in_turn
+from dpicl.errors import ParameterError
+from dpicl.methods import METHODS, Options, tabular, unit_of
+from dpicl.methods.common import draws_for
+from dpicl.methods.tab_pate import COLUMNS_SHARE, TabPate
+from dpicl.pipeline import Cell, Unit
+from dpicl.randomness import stream
+from dpicl.tabular.central.teachers import (
+    labelled_rows,
+    moved_by_one,
+    noisy_votes,
+    public_queries,
+    teachers_of,
+    usual_queries,
+    usual_teachers,
+    votes,
+)
+from dpicl.types import PrivateTable
+from tests.library.examples import random_table, small_contract
+from tests.library.kinds import kind_contract
+from tests.library.methods.spending import spending
+
+SIZES = (3, 2, 4)
+KEY = bytes(range(32))
+sizes = st.sampled_from([(3, 2, 4), (2, 2), (4, 3, 2, 2), (5, 6)])
+
+
+def codes(count: int, seed: int, of: tuple[int, ...] = SIZES) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return np.stack([rng.integers(size, size=count) for size in of], axis=1).astype(np.uint8)
+
+
+def voted(rows: np.ndarray, taught: np.ndarray, of: tuple[int, ...], teachers: int, seed: int = 0) -> np.ndarray:
+    return votes(rows, taught, public_queries(of, 12, np.random.default_rng(seed)), of, teachers=teachers)
+
+
+@given(sizes, st.integers(0, 60), st.integers(1, 9), st.integers(0, 60), st.integers(0, 999))
+@settings(max_examples=80, deadline=None)
+def test_a_row_more_teaches_one_teacher_and_moves_one_vote_on_each_query(
+    of: tuple[int, ...], count: int, teachers: int, place: int, seed: int
+) -> None:
+    """Wherever it is inserted, and however many equal rows there are."""
+    less, new = codes(count, seed, of), codes(1, seed + 1, of)
+    more = np.insert(less, min(place, count), new, axis=0)
+    before, after = (teachers_of(rows, None, teachers=teachers, key=KEY) for rows in (less, more))
+
+    def taught(rows: np.ndarray, of_rows: np.ndarray) -> list[list[Any]]:
+        return [sorted(rows[of_rows == teacher].tolist()) for teacher in range(teachers)]
+
+    changed = [(one, other) for one, other in zip(taught(less, before), taught(more, after), strict=True) if one != other]
+    assert len(changed) == 1 and len(changed[0][1]) == len(changed[0][0]) + 1
+    one, other = (voted(rows, of_rows, of, teachers) for rows, of_rows in ((less, before), (more, after)))
+    moved = np.abs(one - other)
+    assert moved.max() <= 1 and (moved.sum(axis=1) <= 2).all() and (one.sum(axis=1) == teachers).all()
+    released = moved[:, 1:] if of[-1] == 2 else moved
+    assert released.sum(axis=1).max() <= moved_by_one(of[-1])
+
+
+def test_a_person_more_teaches_one_teacher_with_all_rows() -> None:
+    persons, rows = np.repeat(np.arange(20, dtype=np.int64) * 7919, 3), codes(60, 0)
+    less = persons != 7919 * 4
+    all_rows, without = (teachers_of(rows[some], persons[some], teachers=5, key=KEY) for some in (np.full(60, True), less))
+    assert (all_rows[less] == without).all() and len({*all_rows[~less]}) == 1
+
+
+def test_the_mutant_that_deals_rows_out_in_turn_moves_many_votes() -> None:
+    """What the property above would be blind to, were the places of rows no part of it."""
+    rows = np.array([[0, 1], [0, 0]] * 16, dtype=np.uint8)
+    more = np.insert(rows, 16, rows[:1], axis=0)
+    one, other = (votes(some, in_turn(some, stream(0, "", "", "")), np.zeros((1, 1), int), (2, 2), teachers=8) for some in (rows, more))
+    assert np.abs(one - other).max() > 1
+
+
+def test_a_teacher_says_what_naive_bayes_says() -> None:
+    """Equation (2), written out for one teacher."""
+    rows, queries = codes(40, 3), public_queries(SIZES, 30, np.random.default_rng(1))
+    said = votes(rows, np.zeros(40, dtype=np.int64), queries, SIZES, teachers=1)
+    for query, of_query in zip(queries, said, strict=True):
+        odds = []
+        for label in range(SIZES[-1]):
+            mine = rows[rows[:, -1] == label]
+            odds.append(len(mine) + 1 / SIZES[-1])
+            for column, size in enumerate(SIZES[:-1]):
+                odds[-1] *= (np.sum(mine[:, column] == query[column]) + 1 / size) / (len(mine) + 1)
+        assert of_query.tolist() == [int(label == int(np.argmax(odds))) for label in range(SIZES[-1])]
+
+
+def test_many_teachers_are_the_same_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = codes(300, 0)
+    taught = teachers_of(rows, None, teachers=50, key=KEY)
+    whole = voted(rows, taught, SIZES, 50)
+    monkeypatch.setattr("dpicl.tabular.central.teachers._AT_ONCE", 12 * 4 * 7)
+    assert (voted(rows, taught, SIZES, 50) == whole).all()
+
+
+@pytest.mark.parametrize("queries", ["public", "released"])
+@pytest.mark.parametrize(("label", "moved"), [("binary", 1), ("classes", 2)])
+def test_the_noise_of_all_counts_and_votes_is_what_is_charged(label: str, moved: int, queries: str) -> None:
+    """A closed form: every column's counts once, and what one changed vote moves on every query, by the epsilon of each."""
+    contract, epsilon = kind_contract(label), 0.75
+    unit = unit_of(
+        TabPate.name, contract.name, 0, (epsilon,), (1,), (), False, Options.model_validate({TabPate.name: {"queries": queries}})
+    )
+    ((cell, cost),) = METHODS[TabPate.name].releases(contract, unit).items()
+    labelled = METHODS[TabPate.name].identity(contract, unit, cell)["labelled"]
+    with spending("dpicl.methods.tab_pate", "dpicl.tabular.central.teachers") as (spent, _):
+        tabular(TabPate.name).draw(PrivateTable(random_table(contract, 50, 0)), contract, unit, draws_for(contract, 0), [cell], {})
+    *of_columns, of_votes = spent
+    assert len(of_columns) == (len(contract.features) if queries == "released" else 0)
+    total = sum(of_columns) + labelled * moved * of_votes
+    assert total == pytest.approx(Fraction(epsilon), rel=1e-15) and cost.charged.epsilon == pytest.approx(float(total), rel=1e-15)
+
+
+def unit(contract: Any, **chosen: Any) -> Unit:
+    return unit_of(TabPate.name, contract.name, 0, (2.0,), (1,), (), False, Options.model_validate({TabPate.name: chosen}))
+
+
+def test_votes_of_a_person_cost_what_a_rows_do_and_counts_of_columns_cost_every_row() -> None:
+    cell = Cell("votes", 2.0)
+    for max_rows in (1, 5):
+        contract = owned(max_rows)
+        for queries, epsilon in (("public", 2.0), ("released", 2.0 * float(1 - COLUMNS_SHARE + max_rows * COLUMNS_SHARE))):
+            charged = METHODS[TabPate.name].releases(contract, unit(contract, queries=queries))[cell].charged
+            assert charged.epsilon == pytest.approx(epsilon) and charged.unit == "person" and charged.delta == 0
+    row = small_contract()
+    replaced = row.model_copy(update={"privacy": row.privacy.model_copy(update={"neighbours": Neighbours.REPLACE_ONE})})
+    assert METHODS[TabPate.name].releases(replaced, unit(replaced))[cell].charged.epsilon == pytest.approx(4.0)
+
+
+def test_all_rows_of_a_person_that_enter_teach_one_teacher() -> None:
+    """Of 40 equal rows of one person as many enter as the contract says, all in one of many parts: one vote, whatever they are."""
+    contract = owned(3)
+    plain = random_table(contract.model_copy(update={"privacy": small_contract().privacy}), 40, 0)
+    table = PrivateTable(plain.append_column("who", pa.array(np.full(40, 5, dtype=np.int64))))
+    both = {}
+    for which, rows in {"with": joined(table), "without": PrivateTable(table.data.slice(0, 0))}.items():
+        asked = unit_of(TabPate.name, contract.name, 0, (math.inf,), (1,), (), False, Options())
+        (drawn,) = tabular(TabPate.name).draw(rows, contract, asked, draws_for(contract, 0), [Cell("votes", math.inf)], {}).values()
+        both[which] = drawn.votes
+    assert np.abs(both["with"] - both["without"]).max() == 1
+
+
+def test_numbers_of_teachers_and_queries_are_public_and_in_the_name() -> None:
+    contract = small_contract()
+    names = []
+    for population in (None, 100, 1_000_000):
+        stated = contract.model_copy(update={"population": population})
+        names.append(METHODS[TabPate.name].identity(stated, unit(stated), Cell("votes", 2.0)))
+    assert len({name["teachers"] for name in names}) == 3, "a contract's digest leaves its population out"
+    chosen = METHODS[TabPate.name].identity(contract, unit(contract, teachers=7, labelled=9), Cell("votes", 2.0))
+    assert (chosen["teachers"], chosen["labelled"]) == (7, 9)
+    assert usual_teachers(1) == 2 and usual_teachers(10**9) == 10_000
+    assert usual_queries(2, 0.001) == 8 and usual_queries(10_000, math.inf) == 512
+
+
+def test_without_a_label_there_is_nothing_to_vote_on() -> None:
+    contract = kind_contract("none")
+    with pytest.raises(ParameterError, match="label=none: expected one to vote on"):
+        METHODS[TabPate.name].refuse(contract, unit(contract))
+
+
+@pytest.mark.parametrize("labels", [2, 4])
+def test_rows_have_the_labels_of_the_votes(labels: int) -> None:
+    """As many of each query, and of its labels as there are votes."""
+    rng = np.random.default_rng(0)
+    queries = np.arange(5)[:, np.newaxis]
+    exact = rng.multinomial(100, rng.dirichlet(np.ones(labels)), size=5)
+    rows = labelled_rows(queries, noisy_votes(exact, epsilon=None, stream=stream(0, "", "", "")), 10_000, rng)
+    found = np.array([np.bincount(rows[rows[:, 0] == query, 1], minlength=labels) for query in range(5)])
+    assert (found.sum(axis=1) == 2000).all() and np.abs(found / 2000 - exact / 100).max() < 0.01
+    assert {*labelled_rows(queries, exact, 3, rng)[:, 0]} < {*range(5)}
