@@ -163,6 +163,10 @@ class AimOptions(MstOptions):
     """Options of AIM-TabICL."""
 
 
+class TabPeOptions(MstOptions):
+    """Options of Tab-PE."""
+
+
 class EnsembleVariant(Frozen):
     """One variant of DP-ICL; the paper's are `votes` with gaussian noise, `embedding`, `keywords-ptr` and `keywords-joint`.
 
