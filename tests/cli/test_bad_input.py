@@ -51,7 +51,10 @@ OPTIONS = {
     "rate 1/0": (("demo", "--sampling-rates", "1/0"), "sampling_rates"),
     "a negative seed": (("demo", "--seeds", "-1"), "seeds"),
     "a seed of 2^31": (("demo", "--seeds", str(2**31)), "seeds"),
-    "an unknown method": (("demo", "--methods", "pate"), "ldp_tabicl, gdp_tabicl, mst_tabicl, aim_tabicl, few_shot_generation, dp_icl"),
+    "an unknown method": (
+        ("demo", "--methods", "pate"),
+        "ldp_tabicl, gdp_tabicl, mst_tabicl, aim_tabicl, tab_pe, few_shot_generation, dp_icl",
+    ),
     "a path as a data set": (("demo", "--datasets", "../x"), "datasets"),
     "an unknown data set": (("demo", "--datasets", "nope"), "dataset='nope': expected one of adult"),
     "an unknown model": (("demo", "--model", "gpt"), "model 'gpt' is unknown"),

@@ -19,9 +19,12 @@ import numpy as np
 
 from dpicl.contract.columns import CategoryColumn
 from dpicl.contract.models import Contract
+from dpicl.randomness import stream
 from dpicl.tabular.central.bins import row_encoding
 
 _WIDTH, _APART, _MISSING = 12, 4, 8
+_ORDERS, _BLOCK = 16, 4096
+"""Of equals; and rows at a time."""
 
 
 @dataclass(frozen=True)
@@ -79,28 +82,33 @@ def _places(size: int, ordered: int) -> np.ndarray:
     return np.stack([along, np.where(np.arange(size) < ordered, 0, _MISSING)], axis=1)
 
 
-def nearest(rows: np.ndarray, candidates: np.ndarray, space: Space, chance: np.random.Generator) -> np.ndarray:
+def nearest(rows: np.ndarray, candidates: np.ndarray, space: Space) -> np.ndarray:
     """For each row the candidate of its label that is nearest by equation (2); -1 where its label has none.
 
-    Of several the first in one of `_ORDERS` public random orders, which one by a digest of the row: so that what a row votes for depends on
-    no other row. Whole numbers below 2^24 are exact in float32, in whatever order they are added.
+    Of several the first in one of `_ORDERS` orders, which one by a digest of the row: what a row votes for depends on no other row. Whole
+    numbers below 2^24 are exact in float32, in whatever order they are added.
     """
-    found = np.full(len(rows), -1)
-    order_of = (rows.astype(np.uint64) @ _DIGEST[: rows.shape[1]] >> np.uint64(40)) % np.uint64(_ORDERS)
+    found, order_of = np.full(len(rows), -1), (_digest(rows) >> np.uint64(32)) % np.uint64(_ORDERS)
     located, places = space.places(rows), space.places(candidates)
-    for order in range(_ORDERS):
-        shuffled = chance.permutation(len(candidates))
+    turns, digests = _words("orders", _ORDERS) | np.uint64(1), _digest(candidates)
+    for order in np.unique(order_of):
+        shuffled = np.argsort(digests * turns[order], kind="stable")
         for label in range(space.sizes[-1]):
             some = np.flatnonzero((order_of == order) & (rows[:, -1] == label))
             among = shuffled[candidates[shuffled, -1] == label]
-            if len(among):
-                axes = places[among]
-                lengths = (axes * axes).sum(axis=1)
-                for start in range(0, len(some), _BLOCK):
-                    block = some[start : start + _BLOCK]
-                    found[block] = among[(lengths - 2 * (located[block] @ axes.T)).argmin(axis=1)]
+            axes = places[among]
+            lengths = (axes * axes).sum(axis=1)
+            for start in range(0, len(some) if len(among) else 0, _BLOCK):
+                block = some[start : start + _BLOCK]
+                found[block] = among[(lengths - 2 * (located[block] @ axes.T)).argmin(axis=1)]
     return found
 
 
-_ORDERS, _BLOCK = 16, 4096
-_DIGEST = np.random.Generator(np.random.PCG64(0)).integers(1 << 63, size=1 << 10, dtype=np.uint64)
+def _digest(rows: np.ndarray) -> np.ndarray:
+    """A number of 64 bits for each row, by its codes."""
+    return np.asarray(rows.astype(np.uint64) @ _words("codes", rows.shape[1]))
+
+
+def _words(what: str, count: int) -> np.ndarray:
+    """Numbers of 64 bits that are always the same."""
+    return stream(0, "candidates", what, "").words(count, np.uint64)

@@ -90,9 +90,9 @@ class Voters:
         cells = np.ravel_multi_index(tuple(self.rows[:, column] for column in columns), shape)
         return np.bincount(cells, weights=self.counts, minlength=math.prod(shape)).astype(np.int64)
 
-    def votes(self, candidates: np.ndarray, space: Space, chance: np.random.Generator) -> np.ndarray:
+    def votes(self, candidates: np.ndarray, space: Space) -> np.ndarray:
         """Equation (4) without noise: of each row one vote for one candidate, or for none where its label has none."""
-        chosen = nearest(self.rows, candidates, space, chance)
+        chosen = nearest(self.rows, candidates, space)
         return np.bincount(chosen[chosen >= 0], weights=self.counts[chosen >= 0], minlength=len(candidates)).astype(np.int64)
 
 
@@ -149,7 +149,7 @@ def evolve(
 
     Args:
         stream: the noise's.
-        chance: of candidates and of the order of equals; public.
+        chance: of candidates; public.
         shares: other ones than epsilon's, for audits.
     """
     total, label = noisy_count.exact_epsilon(epsilon), len(space.sizes) - 1
@@ -166,7 +166,7 @@ def evolve(
     drawn += [over((column, label), each.column) for column in range(label)]
     candidates = _first(drawn[1:], of_label, candidate_count(each.iteration, of_label.sum()), chance)
     for iteration in range(ITERATIONS):
-        drawn.append(_noisy(range(label + 1), candidates, voters.votes(candidates, space, chance), each.iteration, stream))
+        drawn.append(_noisy(range(label + 1), candidates, voters.votes(candidates, space), each.iteration, stream))
         if iteration + 1 < ITERATIONS:
             candidates = _next(drawn[-1], space, chance)
     return drawn

@@ -79,7 +79,11 @@ def test_other_epsilons_are_refused_in_one_sentence(value: object, tmp_path: Pat
         ({"seeds": [-1]}, "seeds.0", "expected greater than or equal to 0"),
         ({"datasets": []}, "datasets", "expected a list with at least 1 item"),
         ({"datasets": ["../adult"]}, "datasets.0", "expected text of the form"),
-        ({"methods": ["icl"]}, "methods.0", "expected one of ldp_tabicl, gdp_tabicl, mst_tabicl, aim_tabicl, few_shot_generation, dp_icl"),
+        (
+            {"methods": ["icl"]},
+            "methods.0",
+            "expected one of ldp_tabicl, gdp_tabicl, mst_tabicl, aim_tabicl, tab_pe, few_shot_generation, dp_icl",
+        ),
         ({"options": {"few_shot_generation": {"mechanism": "clipped-logits"}}}, "options.few_shot_generation", "expected `batches: fixed`"),
         (
             {"options": {"few_shot_generation": {"batches": "fixed", "examples": 2}}},
