@@ -103,18 +103,15 @@ def _compared(codes: Codes, epsilon: float, seed: int) -> dict[str, tuple[float,
     rows = {"true": codes.train.astype(np.int64)}
     for way, measured in WAYS.items():
         counts = measured(exact, epsilon=epsilon, stream=stream(seed, "bench", way, str(epsilon)))
-        rows[way] = (_rows if way == "AIM" else _plain)(graphical_model(codes.sizes, counts), counts, seed)
-    return {f"{way} {kind}": _scored(of_way, codes, kind) for way, of_way in rows.items() for kind in ("LR", "GB")}
+        rows[way] = rows_of(way, graphical_model(codes.sizes, counts), counts, seed)
+    return {f"{way} {kind}": scored(of_way, codes, kind) for way, of_way in rows.items() for kind in ("LR", "GB")}
 
 
-def _plain(model: GraphicalModel, counts: list[NoisyMarginal], seed: int) -> np.ndarray:
-    return model.rows(ROWS, np.random.default_rng(seed))
-
-
-def _rows(model: GraphicalModel, counts: list[NoisyMarginal], seed: int) -> np.ndarray:
-    """As AIM-TabICL draws them."""
+def rows_of(way: str, model: GraphicalModel, counts: list[NoisyMarginal], seed: int) -> np.ndarray:
+    """As the method of that way draws them."""
     chance = np.random.default_rng(seed)
-    return cautious_rows(model, ROWS, chance) if says_little(model, counts, chance) else model.rows(ROWS, chance)
+    cautious = way == "AIM" and says_little(model, counts, chance)
+    return cautious_rows(model, ROWS, chance) if cautious else model.rows(ROWS, chance)
 
 
 def measure_floor(figures: Figures) -> None:
@@ -128,7 +125,7 @@ def measure_floor(figures: Figures) -> None:
                 codes = made(seed)
                 exact = ExactCounts.of(PrivateCodes(codes.train), codes.sizes, triples=True)
                 counts = adaptive.measure(exact, epsilon=epsilon, stream=stream(seed, "bench", "floor", str(epsilon)))
-                accuracy, auc = _scored(_rows(graphical_model(codes.sizes, counts), counts, seed), codes, "LR")
+                accuracy, auc = scored(rows_of("AIM", graphical_model(codes.sizes, counts), counts, seed), codes, "LR")
                 found.append((100 * (np.bincount(codes.test[:, -1]).max() / len(codes.test) - accuracy), auc))
             under, aucs = np.array(found).T
             bound = under.mean() + 1.729 * under.std(ddof=1) / np.sqrt(len(under))  # Student's t, 19 degrees of freedom
@@ -144,7 +141,8 @@ def _flat(seed: int) -> Codes:
     return Codes(codes[:1000], codes[1000:], (4,) * 8 + (2,))
 
 
-def _scored(rows: np.ndarray, codes: Codes, kind: str) -> tuple[float, float]:
+def scored(rows: np.ndarray, codes: Codes, kind: str) -> tuple[float, float]:
+    """Accuracy and AUC of a classifier that is trained on these rows."""
     truth, chances = codes.test[:, -1], np.zeros((len(codes.test), codes.sizes[-1]))
     if len(np.unique(rows[:, -1])) == 1:
         chances[:, rows[0, -1]] = 1

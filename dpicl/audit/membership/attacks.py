@@ -21,13 +21,15 @@ Paper       (1) [KOV15] Kairouz, Oh and Viswanath 2015; shadow models: Shokri, S
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import stats
 
+from dpicl.tabular.central.candidates import Space
+from dpicl.tabular.central.evolution import Histogram, Voters
 from dpicl.tabular.central.exact_counts import ExactCounts
 from dpicl.tabular.central.graphical_model import NoisyMarginal
 from dpicl.tabular.local.observed import Reported
@@ -128,6 +130,12 @@ def numbers(drawn: Any) -> Numbers:
         return {f"{place} {code}": 1.0 for place, code in enumerate(drawn.stored.ravel().tolist())}
     if isinstance(drawn, Tally):
         return {str(place): float(count) for place, count in enumerate(drawn.stored.tolist())}
+    if isinstance(drawn[0], Histogram):  # of which candidates are the same from release to release: those of columns, and every row
+        return {
+            f"{place} {code}": float(votes)
+            for place, one in enumerate(drawn[:-1] or drawn)
+            for code, votes in enumerate(one.votes.tolist())
+        }
     found, times = {}, dict[tuple[int, ...], int]()
     for one in drawn:
         times[one.columns] = times.get(one.columns, 0) + 1
@@ -147,6 +155,19 @@ def of_counts(drawn: list[NoisyMarginal], exact: Mapping[bool, ExactCounts]) -> 
     ratio = 0.0
     for one in drawn:
         away, near = (np.abs(one.counts - exact[which].of_columns(one.columns)).sum() for which in (False, True))
+        ratio += float(away - near) / one.scale if one.scale else _CERTAIN * float(np.sign(away - near))
+    return ratio
+
+
+def of_votes(drawn: Sequence[Histogram], voters: Mapping[bool, Voters], space: Space) -> float:
+    """Equation (2) of all histograms."""
+    ratio = 0.0
+    for one in drawn:
+        whole = len(one.columns) < len(space.sizes) or len(one.candidates) == space.cells
+        exact = {
+            which: some.over(one.columns, space.sizes) if whole else some.votes(one.candidates, space) for which, some in voters.items()
+        }
+        away, near = (np.abs(one.votes - exact[which]).sum() for which in (False, True))
         ratio += float(away - near) / one.scale if one.scale else _CERTAIN * float(np.sign(away - near))
     return ratio
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, get_args
 
 import numpy as np
@@ -20,6 +20,7 @@ from dpicl.audit.membership.attacks import (
     numbers,
     of_counts,
     of_reports,
+    of_votes,
 )
 from dpicl.audit.membership.targets import Target
 from dpicl.methods import Options, tabular, unit_of
@@ -27,9 +28,12 @@ from dpicl.methods.aim_tabicl import AimTabicl
 from dpicl.methods.gdp_tabicl import GdpTabicl
 from dpicl.methods.ldp_tabicl import LdpTabicl
 from dpicl.methods.mst_tabicl import MstTabicl
+from dpicl.methods.tab_pe import TabPe
 from dpicl.methods.tabular_method import TabularMethod
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws, Stream, stream
+from dpicl.tabular.central.candidates import Space
+from dpicl.tabular.central.evolution import Histogram, Voters
 from dpicl.tabular.central.exact_counts import ExactCounts
 from dpicl.tabular.central.graphical_model import NoisyMarginal
 from dpicl.tabular.local.observed import Reported
@@ -77,6 +81,11 @@ def _exact_count(drawn: list[NoisyMarginal], scene: Scene, which: bool) -> list[
     return [*drawn[:place], replace(drawn[place], counts=exact), *drawn[place + 1 :]]
 
 
+def _exact_votes(drawn: list[Histogram], scene: Scene, which: bool) -> list[Histogram]:
+    """In the last iteration."""
+    return [*drawn[:-1], replace(drawn[-1], votes=scene.voters[which].votes(drawn[-1].candidates, Space.of(scene.contract)))]
+
+
 def _true_label(drawn: Reported, scene: Scene, which: bool) -> Reported:
     codes = drawn.stored.copy()
     codes[:, -1] = scene.codes(scene.tables[which]).codes[0, -1]
@@ -84,6 +93,7 @@ def _true_label(drawn: Reported, scene: Scene, which: bool) -> Reported:
 
 
 _EXACT = {"exact-count": Mutant("one column is counted without noise", broken=_exact_count)}
+_UNNOISED = {"exact-votes": Mutant("the votes of the last iteration are released without noise", broken=_exact_votes)}
 _LABEL = {"true-label": Mutant("the label is sent as it is", broken=_true_label)}
 _MODEL = "log-linear"
 _DESIGNS = [design for design in get_args(Design) if design != "all-columns"]
@@ -91,6 +101,7 @@ WAYS: dict[str, Way] = {
     MstTabicl.title: Way(MstTabicl.name, mutants=LESS_NOISE | _EXACT),
     f"{MstTabicl.title}, one column": Way(MstTabicl.name, columns=1),
     AimTabicl.title: Way(AimTabicl.name, mutants=LESS_NOISE | _EXACT),
+    TabPe.title: Way(TabPe.name, mutants=LESS_NOISE | _UNNOISED),
     GdpTabicl.title: Way(GdpTabicl.name),
     f"{GdpTabicl.title}, shared count": Way(GdpTabicl.name, {"allocation": "shared-count"}),
     f"{LdpTabicl.title}, all columns": Way(LdpTabicl.name, mutants=LESS_NOISE | _LABEL),
@@ -128,6 +139,11 @@ class Scene:
         encoding = self.method.form(*self.place).encoding
         return PrivateCodes(encoding.encode(self.method.bins(table, *self.place)))
 
+    @cached_property
+    def voters(self) -> dict[bool, Voters]:
+        """Who votes."""
+        return {which: Voters.of(self.codes(table)) for which, table in self.tables.items()}
+
     @property
     def exact(self) -> dict[bool, ExactCounts]:
         """Counts without noise."""
@@ -155,7 +171,8 @@ def attack_once(way: Way, target: Target, epsilon: float, mutant: str, runs: int
     if isinstance(seen[True][0], (Reported, Tally)):
         ratio = partial(of_reports, record=scene.codes(scene.target.canary), other=scene.codes(scene.target.other))
     elif isinstance(seen[True][0], list):
-        ratio = partial(of_counts, exact=scene.exact)
+        votes = partial(of_votes, voters=scene.voters, space=Space.of(scene.contract))
+        ratio = votes if isinstance(seen[True][0][0], Histogram) else partial(of_counts, exact=scene.exact)
     if ratio is not None:
         found.append(by_score("likelihood ratio", *(np.array([ratio(drawn) for drawn in some]) for some in seen.values())))
     released = [[numbers(drawn) for drawn in some] for some in seen.values()]
