@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from benchmarks.answers import averaged_draws, central_accuracy, chosen_counts, demonstrations, gaussian_noise, local_accuracy, voted_labels
+from benchmarks.answers import (
+    averaged_draws,
+    central_accuracy,
+    chosen_counts,
+    demonstrations,
+    evolved_rows,
+    gaussian_noise,
+    local_accuracy,
+    voted_labels,
+)
 from benchmarks.figures import Figures
 from benchmarks.speed import group_speed, local_speed
 
@@ -19,6 +28,7 @@ def main() -> None:
         chosen_counts,
         gaussian_noise,
         voted_labels,
+        evolved_rows,
         local_accuracy,
     ):
         print(f"measuring {part.__name__.rpartition('.')[2]} …", flush=True)

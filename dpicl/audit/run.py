@@ -11,13 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from dpicl.audit import counts, ensembles, gaussian_steps, local, means, noise, releases, texts, votes
+from dpicl.audit import counts, ensembles, evolution, gaussian_steps, local, means, noise, releases, texts, votes
 from dpicl.audit.case import AuditCase, Trial
 from dpicl.errors import ParameterError
 from dpicl.randomness import stream
 
 CASES: dict[str, AuditCase] = {
-    case.name: case for module in (local, counts, means, noise, gaussian_steps, releases, texts, ensembles, votes) for case in module.CASES
+    case.name: case
+    for module in (local, counts, means, noise, gaussian_steps, releases, texts, ensembles, votes, evolution)
+    for case in module.CASES
 }
 _PART_RUNS = 20_000
 """Small enough that several processes end together."""

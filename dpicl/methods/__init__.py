@@ -21,6 +21,7 @@ from dpicl.methods.gdp_tabicl import GdpTabicl
 from dpicl.methods.ldp_tabicl import LdpTabicl
 from dpicl.methods.mst_tabicl import MstTabicl
 from dpicl.methods.tab_pate import TabPate
+from dpicl.methods.tab_pe import TabPe
 from dpicl.methods.tabular_method import TabularMethod
 from dpicl.methods.text_method import TextMethod
 from dpicl.pipeline import CommonOptions, Unit
@@ -51,7 +52,7 @@ class Registry(dict[str, Method]):
 METHODS = Registry()
 """Methods by the name that pipelines.yaml gives them."""
 _OTHERS = (point.load() for point in sorted(contributed(GROUP), key=lambda point: point.name))
-for _method in (LdpTabicl, GdpTabicl, MstTabicl, AimTabicl, TabPate, FewShotGeneration, DpIcl, *_OTHERS):
+for _method in (LdpTabicl, GdpTabicl, MstTabicl, AimTabicl, TabPate, TabPe, FewShotGeneration, DpIcl, *_OTHERS):
     METHODS.add(_method())
 DEFAULTS: dict[str, str] = dict(sorted((one.trust, name) for name, one in METHODS.items() if one.data == "table" and one.is_default))
 """By whom is trusted with the rows of a table: the method that releases them where none is named."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from dpicl.contract.models import Contract
 from dpicl.methods.base import Trust
-from dpicl.methods.options import MstOptions
+from dpicl.methods.options import CentralOptions
 from dpicl.methods.row_method import SHOWN, Pool, RowMethod
 from dpicl.methods.tabular_method import Drawn
 from dpicl.pipeline import Cell, Unit
@@ -26,7 +26,7 @@ class CentralRows(RowMethod[Drawn], Generic[Drawn], abstract=True):
     """Rows of bins, which read as group averages do."""
 
     trust: ClassVar[Trust] = "central"
-    options: ClassVar[type[MstOptions]]
+    options: ClassVar[type[CentralOptions]]
 
     def systems(self, unit: Unit) -> tuple[str, ...]:
         """See `Method`."""

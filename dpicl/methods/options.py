@@ -150,14 +150,20 @@ class LdpOptions(LdpVariant):
         return variant_of(self, self.variants, LdpVariant, system if name in self.variants else "icl")
 
 
-class MstOptions(Frozen):
-    """Options of MST-TabICL."""
+class CentralOptions(Frozen):
+    """What methods have in common whose rows a curator releases."""
 
-    later: ClassVar[tuple[str, ...]] = ("noise", "delta")
     earlier: ClassVar[dict[str, str]] = {"shot_selection": "also_sampled"}
 
     shot_selection: tuple[Sampling, ...] = ()
     """Further rules that select the shots, beside uniform sampling; free of charge, each with its own row in the report."""
+
+
+class MstOptions(CentralOptions):
+    """Options of MST-TabICL."""
+
+    later: ClassVar[tuple[str, ...]] = ("noise", "delta")
+
     noise: Literal["laplace", "gaussian"] = "laplace"
     """Of counts and choices. `laplace`: epsilon is per row, with delta = 0. `gaussian`: less noise, at a `delta`; epsilon and delta are for what
     the contract protects, a row or a person, under its neighbours.
@@ -176,7 +182,7 @@ class AimOptions(MstOptions):
     """Options of AIM-TabICL."""
 
 
-class PateOptions(MstOptions):
+class PateOptions(CentralOptions):
     """Options of TabPATE."""
 
     queries: Literal["public", "released"] = "public"
@@ -187,6 +193,10 @@ class PateOptions(MstOptions):
     """Into how many parts the rows are divided; if left out, by the contract's `population`."""
     labelled: Annotated[int, Field(ge=1, le=4096)] | None = None
     """How many queries are labelled, which share epsilon; if left out, by epsilon and the number of teachers."""
+
+
+class TabPeOptions(CentralOptions):
+    """Options of Tab-PE."""
 
 
 class EnsembleVariant(Frozen):

@@ -18,7 +18,7 @@ from dpicl.evaluation import Metrics
 from dpicl.lm.requests import prompt
 from dpicl.methods.base import Reads
 from dpicl.methods.common import ZERO_SHOT, Cost, shots_of
-from dpicl.methods.options import LdpOptions, MstOptions
+from dpicl.methods.options import CentralOptions, LdpOptions
 from dpicl.methods.tabular_answers import averaged_cell, content_free_cell, is_calibrated, without_content
 from dpicl.methods.tabular_method import Drawn, Released, TabularMethod
 from dpicl.pipeline import Cell, Unit
@@ -45,7 +45,7 @@ class RowMethod(TabularMethod[Drawn], Generic[Drawn], abstract=True):
 
     baselines_read: ClassVar[Reads] = "released"
     draws_shots = True
-    options: ClassVar[type[LdpOptions | MstOptions]]
+    options: ClassVar[type[LdpOptions | CentralOptions]]
     source: ClassVar[str]
     """The system of its releases; that of a variant has the variant's name behind it."""
 

@@ -53,7 +53,7 @@ OPTIONS = {
     "a seed of 2^31": (("demo", "--seeds", str(2**31)), "seeds"),
     "an unknown method": (
         ("demo", "--methods", "pate"),
-        "ldp_tabicl, gdp_tabicl, mst_tabicl, aim_tabicl, tab_pate, few_shot_generation, dp_icl",
+        "ldp_tabicl, gdp_tabicl, mst_tabicl, aim_tabicl, tab_pate, tab_pe, few_shot_generation, dp_icl",
     ),
     "a path as a data set": (("demo", "--datasets", "../x"), "datasets"),
     "an unknown data set": (("demo", "--datasets", "nope"), "dataset='nope': expected one of adult"),

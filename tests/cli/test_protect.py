@@ -91,7 +91,10 @@ def test_every_form_holds_the_same_demonstrations(place: Place, capsys: Capture,
 @pytest.mark.parametrize(
     ("options", "phrase"),
     [
-        (("--method", "dp_icl"), "method=dp_icl: expected one of ldp_tabicl, gdp_tabicl, mst_tabicl, aim_tabicl, tab_pate on a table"),
+        (
+            ("--method", "dp_icl"),
+            "method=dp_icl: expected one of ldp_tabicl, gdp_tabicl, mst_tabicl, aim_tabicl, tab_pate, tab_pe on a table",
+        ),
         (("--as", "xml"), "as=xml: expected one of jsonl, text, chat, alpaca, sharegpt, parquet, csv"),
         (("--option", "design=["), "option design: line 1: expected"),
         (("--trust", "local", "--option", "design=all"), "options of the release: options.ldp_tabicl.design"),

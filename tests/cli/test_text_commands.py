@@ -51,7 +51,7 @@ SMALL = ("--epsilons", "4", "--seeds", "0", "--shots", "2")
         (("demo", "--datasets", "docstrings"), "methods=ldp_tabicl: expected one of few_shot_generation, dp_icl: docstrings holds texts"),
         (
             ("few-shot-demo", "--datasets", "heart"),
-            "methods=few_shot_generation: expected one of aim_tabicl, gdp_tabicl, ldp_tabicl, mst_tabicl, tab_pate: heart holds a table",
+            "methods=few_shot_generation: expected one of aim_tabicl, gdp_tabicl, ldp_tabicl, mst_tabicl, tab_pate, tab_pe: heart holds a table",
         ),
         (("few-shot-demo", "--model", "http://127.0.0.1:9/v1#far"), "raw rows stay local; expected a local model as --generator"),
         (

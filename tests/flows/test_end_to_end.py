@@ -44,6 +44,6 @@ def test_a_mistake_is_caught(name: str) -> None:
 
 def test_every_method_has_cells_and_a_bound_is_within_what_is_stated() -> None:
     found = {cell.name: cell for cell in cells()}
-    assert {cell.method for cell in found.values()} == {"gdp_tabicl", "mst_tabicl", "ldp_tabicl", "dp_icl", "few_shot_generation"}
+    assert {cell.method for cell in found.values()} == {"gdp_tabicl", "mst_tabicl", "tab_pe", "ldp_tabicl", "dp_icl", "few_shot_generation"}
     seen = bound(found["mst_tabicl appended"], 1000, wrong=0.01)
     assert 0.3 < seen.share <= 1

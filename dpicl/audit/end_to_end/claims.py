@@ -35,6 +35,7 @@ from dpicl.methods.aim_tabicl import AimTabicl
 from dpicl.methods.dp_icl import DpIcl
 from dpicl.methods.gdp_tabicl import GdpTabicl
 from dpicl.methods.mst_tabicl import MstTabicl
+from dpicl.methods.tab_pe import TabPe
 from dpicl.tabular.reading import survey
 
 Broken = list[str]
@@ -183,7 +184,7 @@ def _collect(world: World, form: str, epsilon: str, *more: str) -> Output:
 
 Noised = list[tuple[Fraction, int]]
 """Scales, and the exact numbers that got noise of them, in order."""
-COVERED = (MstTabicl.name, AimTabicl.name, GdpTabicl.name)
+COVERED = (MstTabicl.name, AimTabicl.name, TabPe.name, GdpTabicl.name)
 """Methods all of whose noise on these tables is discrete Laplace."""
 _SLACK = 1e-9
 

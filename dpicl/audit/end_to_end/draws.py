@@ -29,6 +29,7 @@ from dpicl.methods.few_shot_generation import FewShotGeneration
 from dpicl.methods.gdp_tabicl import GdpTabicl
 from dpicl.methods.ldp_tabicl import LdpTabicl
 from dpicl.methods.mst_tabicl import MstTabicl
+from dpicl.methods.tab_pe import TabPe
 
 _AT_ONCE = 10
 """Releases of one run, each a seed of its own."""
@@ -176,6 +177,9 @@ def _counted() -> list[AuditCell]:
         *(AuditCell(f"{MstTabicl.name} {kind}", MstTabicl.name, mst, *pair, _last_count) for kind, pair in _one_more(rows, other)),
         AuditCell(f"{MstTabicl.name} replaced", MstTabicl.name, swapped, rows, [other, *rows[1:]], _last_count, 1.0),
         AuditCell(f"{MstTabicl.name} person", MstTabicl.name, person, owned, many, _last_count, 1.0),
+        AuditCell(f"{TabPe.name} appended", TabPe.name, mst, rows, [*rows, other], partial(_last_count, key="votes")),
+        AuditCell(f"{TabPe.name} replaced", TabPe.name, swapped, rows, [other, *rows[1:]], partial(_last_count, key="votes"), 1.0),
+        AuditCell(f"{TabPe.name} person", TabPe.name, person, owned, many, partial(_last_count, key="votes"), 1.0),
     ]
 
 
@@ -207,9 +211,9 @@ _CAP = 1e6
 _LOUD = "eeee"
 
 
-def _last_count(content: bytes) -> Sequence[float]:
+def _last_count(content: bytes, key: str = "counts") -> Sequence[float]:
     """How many rows are in the last cell of every noisy count."""
-    return [float(np.asarray(marginal["counts"]).ravel()[-1]) for marginal in json.loads(content)]
+    return [float(np.asarray(marginal[key]).ravel()[-1]) for marginal in json.loads(content)]
 
 
 def _group(content: bytes) -> Sequence[float]:

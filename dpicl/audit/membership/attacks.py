@@ -22,7 +22,7 @@ Paper       (1) [KOV15] Kairouz, Oh and Viswanath 2015; shadow models: Shokri, S
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,8 @@ import numpy as np
 from scipy import stats
 
 from dpicl.methods.tab_pate import Labelled
+from dpicl.tabular.central.candidates import Space
+from dpicl.tabular.central.evolution import Histogram, Voters
 from dpicl.tabular.central.exact_counts import ExactCounts
 from dpicl.tabular.central.graphical_model import NoisyMarginal
 from dpicl.tabular.local.observed import Reported
@@ -132,6 +134,12 @@ def numbers(drawn: Any) -> Numbers:
         return {str(place): float(count) for place, count in enumerate(drawn.stored.tolist())}
     if isinstance(drawn, Labelled):
         return {f"{place} {label}": float(count) for place, of_query in enumerate(drawn.votes) for label, count in enumerate(of_query)}
+    if isinstance(drawn[0], Histogram):  # of which candidates are the same from release to release: those of columns, and every row
+        return {
+            f"{place} {code}": float(votes)
+            for place, one in enumerate(drawn[:-1] or drawn)
+            for code, votes in enumerate(one.votes.tolist())
+        }
     found, times = {}, dict[tuple[int, ...], int]()
     for one in drawn:
         times[one.columns] = times.get(one.columns, 0) + 1
@@ -159,6 +167,19 @@ def of_votes(drawn: Labelled, record: np.ndarray) -> float:
     """Votes for the record's label on the queries that are most like it, the mean."""
     agree = (drawn.queries == record[:-1]).sum(axis=1)
     return float(drawn.votes[agree == agree.max(), record[-1]].mean())
+
+
+def of_candidates(drawn: Sequence[Histogram], voters: Mapping[bool, Voters], space: Space) -> float:
+    """Equation (2) of all histograms."""
+    ratio = 0.0
+    for one in drawn:
+        whole = len(one.columns) < len(space.sizes) or len(one.candidates) == space.cells
+        exact = {
+            which: some.over(one.columns, space.sizes) if whole else some.votes(one.candidates, space) for which, some in voters.items()
+        }
+        away, near = (np.abs(one.votes - exact[which]).sum() for which in (False, True))
+        ratio += float(away - near) / one.scale if one.scale else _CERTAIN * float(np.sign(away - near))
+    return ratio
 
 
 def of_reports(drawn: Reported | Tally, record: PrivateCodes, other: PrivateCodes) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, get_args
 
 import numpy as np
@@ -18,6 +18,7 @@ from dpicl.audit.membership.attacks import (
     matrix,
     near,
     numbers,
+    of_candidates,
     of_counts,
     of_reports,
     of_votes,
@@ -29,9 +30,12 @@ from dpicl.methods.gdp_tabicl import GdpTabicl
 from dpicl.methods.ldp_tabicl import LdpTabicl
 from dpicl.methods.mst_tabicl import MstTabicl
 from dpicl.methods.tab_pate import Labelled, TabPate
+from dpicl.methods.tab_pe import TabPe
 from dpicl.methods.tabular_method import TabularMethod
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws, Stream, stream
+from dpicl.tabular.central.candidates import Space
+from dpicl.tabular.central.evolution import Histogram, Voters
 from dpicl.tabular.central.exact_counts import ExactCounts
 from dpicl.tabular.central.graphical_model import NoisyMarginal
 from dpicl.tabular.local.observed import Reported
@@ -79,6 +83,11 @@ def _exact_count(drawn: list[NoisyMarginal], scene: Scene, which: bool) -> list[
     return [*drawn[:place], replace(drawn[place], counts=exact), *drawn[place + 1 :]]
 
 
+def _exact_votes(drawn: list[Histogram], scene: Scene, which: bool) -> list[Histogram]:
+    """In the last iteration."""
+    return [*drawn[:-1], replace(drawn[-1], votes=scene.voters[which].votes(drawn[-1].candidates, Space.of(scene.contract)))]
+
+
 def _true_label(drawn: Reported, scene: Scene, which: bool) -> Reported:
     codes = drawn.stored.copy()
     codes[:, -1] = scene.codes(scene.tables[which]).codes[0, -1]
@@ -86,6 +95,7 @@ def _true_label(drawn: Reported, scene: Scene, which: bool) -> Reported:
 
 
 _EXACT = {"exact-count": Mutant("one column is counted without noise", broken=_exact_count)}
+_UNNOISED = {"exact-votes": Mutant("the votes of the last iteration are released without noise", broken=_exact_votes)}
 _LABEL = {"true-label": Mutant("the label is sent as it is", broken=_true_label)}
 _NO_NOISE = {"no-noise": Mutant("votes are released without noise", 1e6)}
 _MODEL = "log-linear"
@@ -95,6 +105,7 @@ WAYS: dict[str, Way] = {
     f"{MstTabicl.title}, one column": Way(MstTabicl.name, columns=1),
     AimTabicl.title: Way(AimTabicl.name, mutants=LESS_NOISE | _EXACT),
     TabPate.title: Way(TabPate.name, {"teachers": 256, "labelled": 256}, mutants=_NO_NOISE),
+    TabPe.title: Way(TabPe.name, mutants=LESS_NOISE | _UNNOISED),
     GdpTabicl.title: Way(GdpTabicl.name),
     f"{GdpTabicl.title}, shared count": Way(GdpTabicl.name, {"allocation": "shared-count"}),
     f"{LdpTabicl.title}, all columns": Way(LdpTabicl.name, mutants=LESS_NOISE | _LABEL),
@@ -132,6 +143,11 @@ class Scene:
         encoding = self.method.form(*self.place).encoding
         return PrivateCodes(encoding.encode(self.method.bins(table, *self.place)))
 
+    @cached_property
+    def voters(self) -> dict[bool, Voters]:
+        """Who votes."""
+        return {which: Voters.of(self.codes(table)) for which, table in self.tables.items()}
+
     @property
     def exact(self) -> dict[bool, ExactCounts]:
         """Counts without noise."""
@@ -161,7 +177,8 @@ def attack_once(way: Way, target: Target, epsilon: float, mutant: str, runs: int
     elif isinstance(seen[True][0], Labelled):
         ratio = partial(of_votes, record=scene.method.bins(scene.target.canary, *scene.place)[0])
     elif isinstance(seen[True][0], list):
-        ratio = partial(of_counts, exact=scene.exact)
+        votes = partial(of_candidates, voters=scene.voters, space=Space.of(scene.contract))
+        ratio = votes if isinstance(seen[True][0][0], Histogram) else partial(of_counts, exact=scene.exact)
     if ratio is not None:
         found.append(by_score("likelihood ratio", *(np.array([ratio(drawn) for drawn in some]) for some in seen.values())))
     released = [[numbers(drawn) for drawn in some] for some in seen.values()]

@@ -83,7 +83,7 @@ def test_other_epsilons_are_refused_in_one_sentence(value: object, tmp_path: Pat
         (
             {"methods": ["icl"]},
             "methods.0",
-            "expected one of ldp_tabicl, gdp_tabicl, mst_tabicl, aim_tabicl, tab_pate, few_shot_generation, dp_icl",
+            "expected one of ldp_tabicl, gdp_tabicl, mst_tabicl, aim_tabicl, tab_pate, tab_pe, few_shot_generation, dp_icl",
         ),
         ({"options": {"few_shot_generation": {"mechanism": "clipped-logits"}}}, "options.few_shot_generation", "expected `batches: fixed`"),
         (
