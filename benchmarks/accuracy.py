@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.answers import central_accuracy, chosen_counts, demonstrations, local_accuracy
+from benchmarks.answers import central_accuracy, chosen_counts, demonstrations, local_accuracy, wide_local
 from benchmarks.figures import Figures
 from benchmarks.speed import group_speed, local_speed
 
@@ -10,7 +10,7 @@ from benchmarks.speed import group_speed, local_speed
 def main() -> None:
     """Measure everything; the slow parts last."""
     figures = Figures()
-    for part in (local_speed, group_speed, demonstrations, central_accuracy, chosen_counts, local_accuracy):
+    for part in (local_speed, group_speed, demonstrations, central_accuracy, chosen_counts, local_accuracy, wide_local):
         print(f"measuring {part.__name__.rpartition('.')[2]} …", flush=True)
         part.measure(figures)
     chosen_counts.measure_floor(figures)

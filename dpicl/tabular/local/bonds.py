@@ -23,7 +23,9 @@ from dpicl.tabular.local.questions import same_half
 
 _WIDTHS = np.array([0.0, 0.03, 0.06, 0.12, 0.25, 0.5])
 _LEAST, _MOST = 0.01, 1.5
-_STEPS, _PRIOR = 50, np.ones(6)
+_NO_REPORTS = 1e-9
+_STEPS = 50
+_PRIOR = 40 * np.array([0.2, 0.2, 0.2, 0.2, 0.15, 0.05])
 
 
 def label_spreads(pairs: list[Observed]) -> np.ndarray:
@@ -56,5 +58,8 @@ def _bond(observed: Observed) -> tuple[np.ndarray, float]:
         else:
             heard[place] += known * analyse(one.counts)
         weight[place] += known**2 * one.counts.sum()
-    moments = heard / np.maximum(weight, 1e-9)
-    return moments[1:, 1:] - moments[1:, :1] * moments[:1, 1:], float(1 / np.maximum(weight[1:, 1:], 1e-9).mean())
+    variances = 1 / np.maximum(weight, _NO_REPORTS)
+    moments, of_column, of_label = heard * variances, (slice(1, None), slice(0, 1)), (slice(0, 1), slice(1, None))
+    bonds = moments[1:, 1:] - moments[of_column] * moments[of_label]
+    spread = variances[1:, 1:] + moments[of_label] ** 2 * variances[of_column] + moments[of_column] ** 2 * variances[of_label]
+    return bonds, float(spread.mean()) if bonds.size else 1.0
