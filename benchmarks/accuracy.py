@@ -11,6 +11,7 @@ from benchmarks.answers import (
     gaussian_noise,
     local_accuracy,
     voted_labels,
+    wide_local,
 )
 from benchmarks.figures import Figures
 from benchmarks.speed import group_speed, local_speed
@@ -30,6 +31,7 @@ def main() -> None:
         voted_labels,
         evolved_rows,
         local_accuracy,
+        wide_local,
     ):
         print(f"measuring {part.__name__.rpartition('.')[2]} …", flush=True)
         part.measure(figures)

@@ -25,7 +25,7 @@ GOAL = 0.0
 def _aucs(contract: Contract, split: SplitTable, name: str, seed: int, scorer: Scorer) -> tuple[float, float]:
     """As picked, and at random: the same for all queries."""
     method, draws = tabular(name), draws_for(contract, seed)
-    options = Options.model_validate({name: method.default_options(contract, {})})
+    options = Options.model_validate({name: method.default_options(contract, {}, EPSILON)})
     unit = unit_of(name, contract.name, seed, (EPSILON,), (SHOTS,), (), False, options)
     released = method.in_memory(split.train, contract, unit, draws)
     places = np.linspace(0, split.queries.row_count - 1, QUERIES).astype(int)  # some files are sorted by label

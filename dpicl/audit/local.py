@@ -25,8 +25,11 @@ ANSWERS = 4
 """What one client of the collection reports: three attributes and the label."""
 _ONE, _OTHER = (0, 0, 0, 0), (1, 1, 1, 1)
 _EVERY, _SUBSET = LdpOptions(), LdpOptions(design="subset", columns=2, estimator="log-linear")
+_AGREEMENT = LdpOptions(design="agreement", estimator="log-linear")
 _LAST = 7
 """Cell of two columns and the label in which all are 1."""
+_BIT = 10
+"""Added to answers of one bit, which are told from those over cells so."""
 
 
 def _report(epsilon: float, categories: int, *, lie_left_out: bool = False) -> Trial:
@@ -42,7 +45,7 @@ def _report(epsilon: float, categories: int, *, lie_left_out: bool = False) -> T
 
 
 def _collection(epsilon: float, options: LdpOptions = _EVERY) -> Trial:
-    """A client who differs in every answer; the events are that all reports fit one neighbour."""
+    """A client who differs in every answer, or where agreement is asked for in the label; the events are that all reports fit one neighbour."""
     declared = {"type": "category", "categories": ["no", "yes"]}
     of_releases = contract_of({f"column_{number}": declared for number in range(ANSWERS - 1)})
     columns = {name: column for name, column in of_releases.columns.items() if name != "place"}
@@ -50,18 +53,25 @@ def _collection(epsilon: float, options: LdpOptions = _EVERY) -> Trial:
     unit = unit_of(LdpTabicl.name, contract.name, 0, (epsilon,), (1,), (), False, Options.model_validate({LdpTabicl.name: options}))
 
     def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
-        table = rows(contract, dict.fromkeys(columns, "yes" if which else "no"), count)
+        differing = ["bought"] if options.design == "agreement" else columns
+        table = rows(contract, {**dict.fromkeys(columns, "no"), **dict.fromkeys(differing, "yes" if which else "no")}, count)
         draws = Draws(stream.below(1 << 64), contract.name, simulated=True)
         collected = collect(table, contract, unit, draws)[Cell("reports", epsilon)]
         if isinstance(collected, Reported):
             return collected.stored
         # clients of one answer are alike, and so are the cells of all questions
-        return np.concatenate([np.repeat(np.arange(len(counts)), counts) for counts in collected.counts])
+        questions = zip(collected.questionnaire.questions, collected.counts, strict=True)
+        return np.concatenate([np.repeat(np.arange(len(counts)) + _BIT * one.agreement, counts) for one, counts in questions])
 
     if options.design == "all-columns":
         events: dict[str, OutputEvent] = {
             "all reports fit the one": lambda codes: (codes == _ONE).all(axis=1),
             "all fit the other": lambda codes: (codes == _OTHER).all(axis=1),
+        }
+    elif options.design == "agreement":
+        events = {
+            "the answer fits the one": lambda cells: np.isin(cells, (0, _BIT + 1)),
+            "fits the other": lambda cells: np.isin(cells, (1, _BIT)),
         }
     else:
         events = {"the answer fits the one": lambda cells: cells == 0, "fits the other": lambda cells: cells == _LAST}
@@ -118,5 +128,11 @@ CASES = (
     ).with_mutants(
         less_noise(_collection(_STATED * float(LESS_NOISE), _SUBSET)),
         Mutant("budget-for-every-column", "the answer spends the budget once for each of its columns", _collection(3 * _STATED, _SUBSET)),
+    ),
+    _client(
+        "client-agreement", "one client's answer over two columns, or whether they agree", _STATED, _collection(_STATED, _AGREEMENT)
+    ).with_mutants(
+        less_noise(_collection(_STATED * float(LESS_NOISE), _AGREEMENT)),
+        Mutant("bit-for-free", "whether they agree is answered with as much budget again", _collection(2 * _STATED, _AGREEMENT)),
     ),
 )

@@ -9,6 +9,7 @@ import math
 import sys
 from functools import partial
 from pathlib import Path
+from typing import get_args
 
 from dpicl.client.records import Records
 from dpicl.client.reports import Report, answer
@@ -16,13 +17,15 @@ from dpicl.client.wallet import DEFAULT_CAP, open_wallet
 from dpicl.contract.load import contract_digest, load_contract
 from dpicl.contract.models import Contract
 from dpicl.errors import DataError, DpiclError, ParameterError
+from dpicl.methods.ldp_collection import questions_for
 from dpicl.methods.options import LdpVariant
 from dpicl.randomness import Draws, system_stream
-from dpicl.tabular.local.questions import questionnaire
+from dpicl.tabular.local.questions import Design
 from dpicl.tabular.reading.contribution import reporting_rows
 from dpicl.tabular.reading.encode import LocalEncoding, encode_clients
 from dpicl.yaml_file import validate
 
+_DESIGNS = tuple(design for design in get_args(Design) if design != "all-columns")
 WALLET = Path.home() / ".dpicl-client.jsonl"
 
 
@@ -35,13 +38,15 @@ def report_all(contract: Contract, records: Records, options: argparse.Namespace
     _check_positive("epsilon", options.epsilon)
     if options.cap is not None:
         _check_positive("cap", options.cap)
-    variant = validate(LdpVariant, {"design": options.design, "columns": options.columns, "estimator": "log-linear"}, "command line")
+    stated = {"design": options.design, "columns": options.columns, "about": options.about, "estimator": "log-linear"}
+    variant = validate(LdpVariant, stated, "command line")
     encoding = LocalEncoding.of(contract, "k-ary")
-    questions = questionnaire(encoding.sizes, variant.design, options.epsilon, columns=variant.columns)
+    questions = questions_for(encoding, variant, options.epsilon)
     rows = reporting_rows(records.table, contract, Draws(0, contract.name, simulated=False))
     codes = encode_clients(records.table, contract, encoding).codes
     turns = contract.privacy.person.max_rows if contract.privacy.person else 1
-    collection = _hash(f"{contract_digest(contract)} {options.design} {options.columns} {options.epsilon!r}")
+    about = f" {json.dumps(variant.about)}" if variant.about else ""
+    collection = _hash(f"{contract_digest(contract)} {options.design} {options.columns} {options.epsilon!r}{about}")
     secret, reports = system_stream(), []
     with open_wallet(options.memory) as wallet:
         cost, contract_cap = turns * questions.guarantee.epsilon, contract.privacy.budget.epsilon
@@ -68,8 +73,11 @@ def print_reports(typed: list[str]) -> None:
     )
     parser.add_argument("contract", type=Path, help="the contract of the table")
     parser.add_argument("--epsilon", type=float, required=True, help="privacy parameter of one report")
-    parser.add_argument("--design", choices=("one-column", "pairs", "subset"), default="subset", help="which columns a client reports")
+    parser.add_argument("--design", choices=_DESIGNS, default="subset", help="which columns a client reports")
     parser.add_argument("--columns", type=int, help="with subset: number of columns in a report")
+    parser.add_argument(
+        "--about", action="append", default=[], metavar="NAME", help="an attribute to ask for (repeatable); all if left out"
+    )
     parser.add_argument("--id", help="a column that identifies clients, if the contract protects rows and there are several clients")
     parser.add_argument(
         "--cap",

@@ -23,7 +23,7 @@ from dpicl.pipeline import Cell, Unit
 
 POST_PROCESSING = {"estimator", "also_sampled"}
 """Options that change nothing of a release, under the names that are stored: it is charged once for all of them."""
-_LATER: tuple[dict[str, Any], ...] = ({"design": "all-columns", "columns": None}, {"spent": "before"})
+_LATER: tuple[dict[str, Any], ...] = ({"design": "all-columns", "columns": None}, {"spent": "before"}, {"about": []})
 """Choices that came later, as everything was before them: where all of a set are so, the release keeps its name."""
 WRITER, PERIOD, QUERIES = "writer", "period", "queries_sha256"
 

@@ -125,7 +125,7 @@ def plan_of(
     stated, known = dict(options or {}), METHODS[method].options.model_fields
     if unknown := [name for name in stated if name not in {*known, *METHODS[method].options.earlier.values()}]:
         raise ParameterError("option", unknown[0], f"one of {', '.join(known)}: {METHODS[method].title} has these")
-    chosen = {**METHODS[method].default_options(contract, stated), **stated}
+    chosen = {**METHODS[method].default_options(contract, stated, epsilon), **stated}
     grid = {"datasets": [dataset], "methods": [method], "epsilons": [epsilon], "shots": [shots], "queries": 1, "baselines": False}
     release = {"title": ONE_RELEASE_TITLE, **grid, "anyway": anyway, "options": {method: chosen}}
     pipeline = validate(Pipeline, release, "options of the release")

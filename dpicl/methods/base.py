@@ -112,7 +112,7 @@ class Method(ABC):
     def refuse_run(self, contract: Any) -> None:  # noqa: B027 - most refuse nothing of their own
         """What a run refuses beyond a query session, before any private row is read. Raises DpiclError: names the contract and the rule."""
 
-    def default_options(self, contract: Any, stated: Mapping[str, Any]) -> dict[str, Any]:
+    def default_options(self, contract: Any, stated: Mapping[str, Any], epsilon: float) -> dict[str, Any]:
         """Its best choices for a release that is no pipeline's, beside those that are stated: those of `options` are a pipeline's."""
         return {}
 

@@ -33,7 +33,7 @@ class CentralRows(RowMethod[Drawn], Generic[Drawn], abstract=True):
         ways = (f"icl-{name}" for name in unit.chosen(self.options).shot_selection)
         return (*ways, *(("content-free",) if unit.options.calibrate else ()))
 
-    def default_options(self, contract: Contract, stated: Mapping[str, Any]) -> dict[str, Any]:
+    def default_options(self, contract: Contract, stated: Mapping[str, Any], epsilon: float) -> dict[str, Any]:
         """Prototypes of each label in turn demonstrate."""
         return {"shot_selection": SHOWN}
 

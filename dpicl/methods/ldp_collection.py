@@ -22,6 +22,7 @@ import numpy as np
 
 from dpicl.accounting.guarantee import compose_sequential
 from dpicl.contract.models import Contract
+from dpicl.errors import ParameterError
 from dpicl.mechanisms.randomised_response import Response, randomise, response
 from dpicl.mechanisms.unary_encoding import Unary
 from dpicl.methods.common import Cost, epsilon_of
@@ -55,8 +56,12 @@ def _share(encoding: LocalEncoding, epsilon: float) -> float:
 
 
 def questions_for(encoding: LocalEncoding, chosen: LdpVariant, epsilon: float) -> Questionnaire:
-    """What clients are asked where each answers one question."""
-    return questionnaire(encoding.sizes, chosen.design, epsilon, columns=chosen.columns)
+    """What clients are asked where each answers one question. Raises ParameterError: it is about an attribute that there is not."""
+    features = encoding.names[:-1]
+    if unknown := sorted({*chosen.about} - {*features}):
+        raise ParameterError("about", unknown[0], f"attributes of this table: {', '.join(features)}")
+    about = tuple(place for place, name in enumerate(features) if name in chosen.about)
+    return questionnaire(encoding.sizes, chosen.design, epsilon, columns=chosen.columns, about=about)
 
 
 def release_cells(unit: Unit) -> dict[Cell, LdpVariant]:
@@ -79,7 +84,7 @@ def collect(
     for cell, chosen in release_cells(unit).items():
         if cells is None or cell in cells:
             encoding, epsilon = encoding_of(contract, chosen), epsilon_of(cell)
-            same = (encoding, chosen.design, chosen.columns, epsilon)  # whatever is made of it, a collection is one
+            same = (encoding, chosen.design, chosen.columns, chosen.about, epsilon)  # whatever is made of it, a collection is one
             if same not in made:
                 made[same] = collect_codes(codes(encoding), encoding, chosen, epsilon, draws)
             collections[cell] = made[same]
@@ -101,7 +106,8 @@ def collect_codes(truth: PrivateCodes, encoding: LocalEncoding, chosen: LdpVaria
         laws, secret = laws_for(encoding, epsilon), draws.secret("randomise", f"epsilon={epsilon}")
         reports = [randomise(truth.codes[:, i], law, secret) for i, law in enumerate(laws)]
         return Reported(LocalReports(np.stack(reports, axis=1)), laws)
-    name = f"{chosen.design},columns={chosen.columns},epsilon={epsilon}"
+    about = f",about={chosen.about}" if chosen.about else ""
+    name = f"{chosen.design},columns={chosen.columns},epsilon={epsilon}{about}"
     questions = questions_for(encoding, chosen, epsilon)
     return tally(truth, questions, chance=draws.public("questions", name), secret=draws.secret("randomise", name))
 
@@ -141,10 +147,11 @@ def expected_errors(contract: Contract, chosen: LdpVariant, epsilon: float, clie
             answered = 2 if encoding.kind == "one-hot" else bins
             laws.append(((place,), response(epsilon=_share(encoding, epsilon), categories=answered)))
     else:
-        laws = [(question.columns, question.law) for question in questions_for(encoding, chosen, epsilon).questions]
+        questions = questions_for(encoding, chosen, epsilon).questions
+        laws = [(() if question.agreement else question.columns, question.law) for question in questions]
     for place, (name, bins) in enumerate(zip(encoding.names[:-1], encoding.bin_counts[:-1], strict=True)):
         naming = [law for columns, law in laws if place in columns]
-        if not naming:  # of many columns some questions are drawn: nobody may be asked for this one
+        if not naming:  # the questions are about others, or are some of very many
             errors[name] = 1.0
             continue
         reports = clients * (1.0 if chosen.design == "all-columns" else len(naming) / len(laws))

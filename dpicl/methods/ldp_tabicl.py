@@ -47,7 +47,7 @@ from dpicl.methods.tabular_method import Arrays, Released
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
 from dpicl.tabular.local.estimate import OF_ANY_DESIGN, Estimator, estimated_rows, usual_estimator
-from dpicl.tabular.local.questions import Design
+from dpicl.tabular.local.questions import Design, suits_agreement
 from dpicl.tabular.prompts.serialize import local_demonstrations, local_queries
 from dpicl.tabular.reading.encode import LocalEncoding, encode_queries
 from dpicl.tabular.values import RowForm, local_form
@@ -90,12 +90,16 @@ class LdpTabicl(RowMethod[Collected]):
                     "such key (queries may come from a public file: `queries`)"
                 )
 
-    def default_options(self, contract: Contract, stated: Mapping[str, Any]) -> dict[str, Any]:
-        """A few columns and the label from each client, and a model of the population; prototypes of each label in turn demonstrate."""
+    def default_options(self, contract: Contract, stated: Mapping[str, Any], epsilon: float) -> dict[str, Any]:
+        """A few columns and the label from each client, or whether they agree, and a model of the population; prototypes of each label in turn
+        demonstrate.
+        """
         shown = {"shot_selection": SHOWN}
         if stated.get("encoding", "k-ary") != "k-ary" or stated.get("estimator", "tree") not in OF_ANY_DESIGN:
             return shown  # the paper's way, all columns at once
-        return {"design": "subset", "estimator": usual_estimator(encoding_of(contract, LdpVariant()).sizes), **shown}
+        sizes = encoding_of(contract, LdpVariant()).sizes
+        design = "agreement" if stated.get("columns") is None and suits_agreement(sizes, epsilon) else "subset"
+        return {"design": design, "estimator": usual_estimator(sizes), **shown}
 
     def releases(self, contract: Contract, unit: Unit) -> dict[Cell, Cost]:
         """See `ldp_collection`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args
 
-from pydantic import BeforeValidator, Field, PlainSerializer, SerializationInfo, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, SerializationInfo, model_validator
 
 from dpicl.contract.base import TODAY, Frozen
 from dpicl.tabular.local.estimate import Estimator
@@ -111,6 +111,10 @@ class LdpVariant(Frozen):
     """Which columns a client reports; `tabular.local.questions` defines the designs."""
     columns: Annotated[int, Field(ge=1, le=64)] | None = None
     """`subset` only: number of columns per report beside the label; grows with epsilon if left out."""
+    about: Annotated[tuple[str, ...], AfterValidator(lambda names: tuple(sorted({*names})))] = ()
+    """Attributes that clients are asked for, beside the label, where it is public which matter; all if empty. Of the others nothing is
+    learned: rows have all their categories equally often.
+    """
     estimator: Estimator = "simplex"
     """How the distribution is estimated from reports: by inversion, projected onto the simplex (`simplex`) or clipped at zero (`clip`);
     not at all (`none`: the reports are the rows); or by a model of the population (`em` over all cells, `log-linear`, `tree` of pairs).
@@ -124,6 +128,8 @@ class LdpVariant(Frozen):
             raise ValueError(f"design {self.design} with encoding one-hot; expected k-ary: one answer names one category")
         if self.columns is not None and self.design != "subset":
             raise ValueError(f"columns with design {self.design}; expected `design: subset`")
+        if self.about and self.design == "all-columns":
+            raise ValueError("about with design all-columns; expected another design: in this one a client reports every column")
         return self
 
 

@@ -53,7 +53,7 @@ class Candidate:
 
     def unit(self, contract: Contract, epsilons: Sequence[float]) -> Unit:
         """As a release has it."""
-        chosen = {**METHODS[self.method].default_options(contract, self.options), **self.options}
+        chosen = {**METHODS[self.method].default_options(contract, self.options, max(epsilons)), **self.options}
         options = Options.model_validate({self.method: chosen})
         return unit_of(self.method, contract.name, 0, epsilons, (self.shots,), (), False, options)
 

@@ -127,6 +127,21 @@ def test_a_collector_finds_the_population_in_the_reports(contract: Path) -> None
     assert abs(share[1] - truth.mean()) < 0.03
 
 
+def test_clients_say_whether_named_columns_agree_with_the_label(contract: Path) -> None:
+    declared = load_contract(contract)
+    assert isinstance(declared, Contract)
+    encoding = LocalEncoding.of(declared, "k-ary")
+    name = encoding.names[1]
+    sent = reports(contract, held(40), "--epsilon", "1", "--design", "agreement", "--about", name)
+    asked = questionnaire(encoding.sizes, "agreement", 1.0, about=(1,))
+    assert tally_reports(map(json.loads, sent), asked).clients == 40
+    assert {question.columns for question in asked.questions} == {(1, len(encoding.sizes) - 1)}
+    refused = run(contract, held(3), "--epsilon", "1", "--design", "pairs", "--about", "nothing")
+    assert refused.returncode == 2 and "about" in refused.stderr and name in refused.stderr
+    everything = run(contract, held(40), "--epsilon", "1", "--design", "agreement", "--cap", "1")
+    assert everything.returncode == 2 and "another collection" in everything.stderr
+
+
 def test_reports_of_another_collection_are_refused(contract: Path) -> None:
     wrong: list[Any] = [
         {"question": 99, "answer": 0},

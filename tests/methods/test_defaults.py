@@ -26,7 +26,7 @@ every_default = pytest.mark.parametrize("name", ROWS)
 
 def default_unit(name: str, contract: Contract, *, shots: int = 8, epsilon: float = 1.0, **stated: Any) -> Unit:
     """As `protect` plans it."""
-    choices = {**METHODS[name].default_options(contract, stated), **stated}
+    choices = {**METHODS[name].default_options(contract, stated, epsilon), **stated}
     return unit_of(name, contract.name, 0, (epsilon,), (shots,), (), False, Options.model_validate({name: choices}))
 
 
@@ -78,9 +78,10 @@ def test_options_of_pipelines_stay_what_they_were() -> None:
 @pytest.mark.parametrize(
     ("stated", "expected"),
     [
-        ({}, ("subset", "log-linear")),
+        ({}, ("agreement", "log-linear")),
+        ({"columns": 2}, ("subset", "log-linear")),
         ({"design": "pairs"}, ("pairs", "log-linear")),
-        ({"estimator": "tree"}, ("subset", "tree")),
+        ({"estimator": "tree"}, ("agreement", "tree")),
         ({"estimator": "simplex"}, ("all-columns", "simplex")),
         ({"estimator": "clip", "encoding": "one-hot"}, ("all-columns", "clip")),
         ({"encoding": "one-hot"}, ("all-columns", "simplex")),
@@ -92,11 +93,16 @@ def test_local_choices_fit_what_is_stated(stated: dict[str, Any], expected: tupl
     assert (chosen.design, chosen.estimator) == expected
 
 
+def test_at_a_larger_epsilon_more_is_asked_for_than_an_agreement() -> None:
+    chosen: Any = default_unit(DEFAULTS["local"], small_contract(), epsilon=5.0).options
+    assert getattr(chosen, DEFAULTS["local"]).design == "subset"
+
+
 def test_a_wide_table_is_estimated_by_a_tree() -> None:
     columns = {f"x{number}": {"type": "real", "bounds": [0, 1]} for number in range(15)}
     content = {"name": "wide", "source": {"file": "w.csv"}, "privacy": {"budget": {"epsilon": 1}}, "columns": columns}
     contract: Any = parse_contract(content, "wide.yaml")
-    assert METHODS[DEFAULTS["local"]].default_options(contract, {})["estimator"] == "tree"
+    assert METHODS[DEFAULTS["local"]].default_options(contract, {}, 1.0)["estimator"] == "tree"
 
 
 @every_default

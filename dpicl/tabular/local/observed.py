@@ -7,7 +7,8 @@ Guarantee   none spent: post-processing of epsilon-LDP reports.
 
 All columns of one report on their own: the attenuation L is the product of those of each column's law.
 One report over the cells of several columns: L for every moment, 1 for the constant. Unary
-encoded reports have no such law; they are restated as reports over cells of the same variance.
+encoded reports have no such law; they are restated as reports over cells of the same variance. Reports of an agreement are one over two halves
+of the cells, which have as many each: in (1) every cell has the mean of its half, and of the counts an equal part.
 
 Symbols     L = p - q, truth and lie probability of a response.
 """
@@ -25,6 +26,7 @@ import numpy as np
 
 from dpicl.mechanisms.randomised_response import Response
 from dpicl.tabular.local.moments import analyse, places, synthesise
+from dpicl.tabular.local.questions import same_half
 from dpicl.tabular.local.reconstruct import report_counts
 from dpicl.tabular.local.tally import Tally
 from dpicl.types import LocalReports
@@ -39,6 +41,7 @@ class ColumnReports:
     columns: tuple[int, ...]
     counts: np.ndarray
     attenuation: np.ndarray
+    agreement: bool = False
 
 
 @dataclass(frozen=True)
@@ -62,21 +65,26 @@ class Observed:
         return covered.reshape(self.sizes)
 
     @cached_property
-    def _by_shape(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Questions over cells of one shape together: where their moments stand, attenuation and counts, each (questions, *shape)."""
+    def _by_shape(self) -> list[tuple[bool, np.ndarray, np.ndarray, np.ndarray]]:
+        """Questions over cells of one shape together: whether they ask for agreement, where their moments stand, attenuation and counts, each
+        (questions, *shape).
+        """
         by_shape = []
-        for some in _alike(self.reports, lambda one: one.counts.shape):
+        for some in _alike(self.reports, lambda one: (one.counts.shape, one.agreement)):
             where = np.stack([places(one.columns, self.sizes).reshape(one.counts.shape) for one in some])
-            by_shape.append((where, np.stack([one.attenuation for one in some]), np.stack([one.counts for one in some])))
+            arrays = (np.stack([one.attenuation for one in some]), np.stack([one.counts for one in some]))
+            by_shape.append((some[0].agreement, where, *arrays))
         return by_shape
 
     def likelihood(self, moments: np.ndarray) -> tuple[float, np.ndarray]:
         """Equation (2) at the moments of all columns, flat, and its gradient there."""
         total, gradient = 0.0, np.zeros_like(moments)
-        for where, attenuation, counts in self._by_shape:
+        for agreement, where, attenuation, counts in self._by_shape:
             shares = np.maximum(synthesise(attenuation * moments[where], first=1) / attenuation[0].size, _TINY)
+            if agreement:
+                shares = _by_half(shares)
             total += float((counts * np.log(shares)).sum())
-            slope = attenuation * analyse(counts / shares, first=1) / attenuation[0].size
+            slope = attenuation * analyse(_by_half(counts / shares) if agreement else counts / shares, first=1) / attenuation[0].size
             gradient += np.bincount(where.ravel(), slope.ravel(), minlength=len(moments))
         return total, gradient
 
@@ -86,18 +94,23 @@ class Observed:
         """
         numbers = np.full(len(self.sizes), -1)
         numbers[list(columns)] = np.arange(len(columns))
-        pooled: dict[tuple[tuple[int, ...], bytes], ColumnReports] = {}
-        for old_columns, counts, attenuation in self._by_law:
-            for one in _restricted(numbers[old_columns], counts, attenuation):
-                same = (one.columns, one.attenuation.tobytes())
+        pooled: dict[tuple[tuple[int, ...], bytes, bool], ColumnReports] = {}
+        for agreement, old_columns, counts, attenuation in self._by_law:
+            for one in _restricted(numbers[old_columns], counts, attenuation, agreement):
+                same = (one.columns, one.attenuation.tobytes(), agreement)
                 pooled[same] = replace(one, counts=one.counts + pooled[same].counts) if same in pooled else one
         return Observed(tuple(self.sizes[column] for column in columns), tuple(pooled.values()))
 
     @cached_property
-    def _by_law(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Questions under one law together: their columns, shape (questions, axes), their counts, and the attenuation."""
-        by_law = _alike(self.reports, lambda one: (one.attenuation.shape, one.attenuation.tobytes()))
-        return [(np.array([one.columns for one in some]), np.stack([one.counts for one in some]), some[0].attenuation) for some in by_law]
+    def _by_law(self) -> list[tuple[bool, np.ndarray, np.ndarray, np.ndarray]]:
+        """Questions under one law together: whether they ask for agreement, their columns, shape (questions, axes), their counts, and the
+        attenuation.
+        """
+        by_law = _alike(self.reports, lambda one: (one.attenuation.shape, one.attenuation.tobytes(), one.agreement))
+        return [
+            (some[0].agreement, np.array([one.columns for one in some]), np.stack([one.counts for one in some]), some[0].attenuation)
+            for some in by_law
+        ]
 
 
 def _alike(reports: Iterable[ColumnReports], kind: Callable[[ColumnReports], Hashable]) -> Iterable[list[ColumnReports]]:
@@ -108,18 +121,27 @@ def _alike(reports: Iterable[ColumnReports], kind: Callable[[ColumnReports], Has
     return alike.values()
 
 
-def _restricted(numbers: np.ndarray, counts: np.ndarray, attenuation: np.ndarray) -> Iterator[ColumnReports]:
-    """Of questions under one law, the reports on the axes with a new number, -1 being none: those alike are added first."""
+def _restricted(numbers: np.ndarray, counts: np.ndarray, attenuation: np.ndarray, agreement: bool) -> Iterator[ColumnReports]:
+    """Of questions under one law, the reports on the axes with a new number, -1 being none: those alike are added first. That two columns
+    agree says nothing of one alone.
+    """
     kinds, kind_of = np.unique(numbers, axis=0, return_inverse=True)
     for kind, renamed in enumerate(kinds.tolist()):
         axes = [axis for axis, number in enumerate(renamed) if number >= 0]
-        if axes:
+        if axes and not (agreement and any(counts.shape[1 + axis] > 1 for axis in range(attenuation.ndim) if axis not in axes)):
             others = tuple(axis for axis in range(attenuation.ndim) if axis not in axes)
             constants = tuple(slice(None) if axis in axes else 0 for axis in range(attenuation.ndim))
             order = np.argsort([renamed[axis] for axis in axes])
             summed = counts[kind_of.ravel() == kind].sum(axis=0).sum(axis=others)
             columns = tuple(sorted(renamed[axis] for axis in axes))
-            yield ColumnReports(columns, summed.transpose(order), attenuation[constants].transpose(order))
+            yield ColumnReports(columns, summed.transpose(order), attenuation[constants].transpose(order), agreement)
+
+
+def _by_half(values: np.ndarray) -> np.ndarray:
+    """Values of shape (questions, *shape), each replaced by the mean of those cells that agree as this one does."""
+    same = same_half(values.shape[1:])
+    agreeing, others = (values[:, cells].mean(axis=1).reshape(-1, *(1,) * same.ndim) for cells in (same, ~same))
+    return np.where(same, agreeing, others)
 
 
 @dataclass(frozen=True)
@@ -161,6 +183,8 @@ def observed_tally(tally: Tally) -> Observed:
             law = question.law
             if isinstance(law, Response):
                 restated, factor = counts.astype(np.float64), law.truth_probability - law.lie_probability
+                if question.agreement:
+                    restated = (restated / (prod(question.sizes) / 2))[same_half(question.sizes).astype(np.int64)]
             else:  # those of few clients may be negative, which adding up to many mends without bias
                 even, odds = 1 / law.categories, math.exp(law.epsilon)
                 shares = (counts / clients - law.lie_probability) / (0.5 - law.lie_probability)
@@ -168,5 +192,5 @@ def observed_tally(tally: Tally) -> Observed:
                 restated = clients * (even + factor * (shares - shares.mean()))
             attenuation = np.full(question.sizes, factor)
             attenuation[(0,) * attenuation.ndim] = 1.0
-            reports.append(ColumnReports(question.columns, restated.reshape(question.sizes), attenuation))
+            reports.append(ColumnReports(question.columns, restated.reshape(question.sizes), attenuation, question.agreement))
     return Observed(sizes, tuple(reports))

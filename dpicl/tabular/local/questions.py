@@ -7,6 +7,7 @@ Guarantee   that of the dearest law: a client answers one question with the whol
     one-column    one column, the label among them, with all of epsilon
     pairs         one column and the label, as one answer over their cells; without a label, two columns
     subset        m columns and the label, as one answer; m grows with epsilon
+    agreement     those of `pairs`, and as many that ask for one bit: whether both columns of a pair are in the same half
 
     (1)  m = argmax m L(m)^2 / d,   L(m) = (e^epsilon - 1) / (e^epsilon + K - 1),   K cells of m typical columns and the label
     (2)  m = argmax m (m - 1) L(m)^2 / (d (d - 1)),   m >= 2                        without a label
@@ -14,6 +15,12 @@ Guarantee   that of the dearest law: a client answers one question with the whol
 which is how much n clients tell of one column's dependence on the label, or on another column: a fraction
 m / d of them, or m (m - 1) / (d (d - 1)), gets the question, and every moment is attenuated by L. Answers over
 more than 3 e^epsilon + 2 cells are unary encoded, all others are randomised responses (Wang et al. 2017).
+
+At a small epsilon most of what an answer over cells tells is of each column alone; one bit tells of nothing but their dependence, and of
+that more than twice as much. Halves are the first and the last categories, in the contract's order. It is the better design if
+
+    (3)  ( (k - 1) L(1)^2 + tanh(epsilon / 2)^2 ) / 2  >  (k - 1) m L(m)^2          k categories of a typical column, a label of two
+
 
 A label of one category is none: nobody is asked for it on its own, and in a question it multiplies the cells by one.
 
@@ -25,7 +32,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 from itertools import combinations
 from math import ceil, comb, prod
 from typing import Literal
@@ -38,7 +45,8 @@ from dpicl.mechanisms.randomised_response import MAX_CATEGORIES, Response, respo
 from dpicl.mechanisms.unary_encoding import Unary, unary
 from dpicl.randomness import Stream, stream
 
-Design = Literal["all-columns", "one-column", "pairs", "subset"]
+Design = Literal["all-columns", "one-column", "pairs", "subset", "agreement"]
+_MOST_CONTRASTS = 4
 MOST_QUESTIONS, QUESTIONS_PER_PAIR = 4096, 16
 """Of more subsets of columns some become questions, drawn once and for all by a public stream: so many, or as few as have
 every two columns together in so many subsets on average."""
@@ -51,15 +59,18 @@ class Question:
     columns: tuple[int, ...]
     sizes: tuple[int, ...]
     law: Response | Unary
+    agreement: bool = False
+    """Whether only this is reported: that the columns are in the same half."""
 
     @property
     def cells(self) -> int:
-        """Of its columns together."""
-        return prod(self.sizes)
+        """Of the answer: of the columns together, or two."""
+        return 2 if self.agreement else prod(self.sizes)
 
     def cells_of(self, clients: np.ndarray) -> np.ndarray:
-        """The true cell of each client with codes of shape (clients, all columns): shape (clients,)."""
-        return np.asarray(np.ravel_multi_index(tuple(clients[:, list(self.columns)].T.astype(np.int64)), self.sizes))
+        """The true answer of each client with codes of shape (clients, all columns): shape (clients,)."""
+        cells = np.asarray(np.ravel_multi_index(tuple(clients[:, list(self.columns)].T.astype(np.int64)), self.sizes))
+        return same_half(self.sizes).reshape(-1)[cells].astype(np.int64) if self.agreement else cells
 
 
 @dataclass(frozen=True)
@@ -80,33 +91,55 @@ class Questionnaire:
 
 
 @lru_cache(maxsize=256)
-def questionnaire(sizes: tuple[int, ...], design: Design, epsilon: float, *, columns: int | None = None) -> Questionnaire:
+def same_half(sizes: tuple[int, ...]) -> np.ndarray:
+    """Of the cells of two columns, whether both are in the first half of their categories or both in the last; one of one category is none."""
+    halves = [np.arange(size) >= size // 2 for size in sizes if size > 1]
+    return np.asarray(reduce(np.equal.outer, halves)).reshape(sizes)
+
+
+def _halves(shape: tuple[int, ...]) -> bool:
+    """Whether as many cells of two columns agree as do not."""
+    return sum(size > 1 for size in shape) == 2 and any(size % 2 == 0 for size in shape)
+
+
+@lru_cache(maxsize=256)
+def questionnaire(
+    sizes: tuple[int, ...], design: Design, epsilon: float, *, columns: int | None = None, about: tuple[int, ...] = ()
+) -> Questionnaire:
     """The questions of a design on columns of these sizes, the label's last. Raises ParameterError: a question has too many cells.
 
     Args:
         sizes: of the label 1 where there is none.
         columns: of `subset`, how many are reported together; None is equation (1) or (2).
+        about: columns beside the label that are asked for, in rising order; all if empty.
     """
-    label, features, has_label = len(sizes) - 1, range(len(sizes) - 1), sizes[-1] > 1
+    label, features, has_label = len(sizes) - 1, about or tuple(range(len(sizes) - 1)), sizes[-1] > 1
+    count = len(features)
     if design == "one-column":
-        chosen: list[tuple[int, ...]] = [(column,) for column in range(label + has_label)]
-    elif design == "pairs" and has_label:
+        chosen: list[tuple[int, ...]] = [(column,) for column in (*features, *([label] if has_label else []))]
+    elif design in ("pairs", "agreement") and has_label:
         chosen = [(column, label) for column in features]
     else:
-        together = min(2 if design == "pairs" else columns or best_column_count(sizes, epsilon), label)
-        if comb(label, together) <= MOST_QUESTIONS:
-            subsets = list(combinations(features, together))
-        else:
-            chance = stream(0, "questions", f"{label}", f"{together}").generator()
-            count = min(MOST_QUESTIONS, ceil(QUESTIONS_PER_PAIR * comb(label, 2) / comb(together, 2)))
-            drawn = (tuple(sorted(chance.permutation(label)[:together].tolist())) for _ in range(count))
-            subsets = list(dict.fromkeys(drawn))
-        chosen = [(*some, label) for some in subsets]
-    questions = []
-    for some in chosen:
-        shape = tuple(sizes[column] for column in some)
-        questions.append(Question(some, shape, _law(prod(shape), epsilon)))
+        best = best_column_count([sizes[column] for column in (*features, label)], epsilon)
+        together = min(2 if design in ("pairs", "agreement") else columns or best, count)
+        chosen = [(*some, label) for some in _subsets(features, together)]
+    shapes = [tuple(sizes[column] for column in some) for some in chosen]
+    questions = [Question(some, shape, _law(prod(shape), epsilon)) for some, shape in zip(chosen, shapes, strict=True)]
+    if design == "agreement":
+        bit = response(epsilon=epsilon, categories=2)
+        questions += [Question(one.columns, one.sizes, bit, agreement=True) for one in questions if _halves(one.sizes)]
     return Questionnaire(sizes, tuple(questions))
+
+
+def _subsets(features: Sequence[int], together: int) -> list[tuple[int, ...]]:
+    """So many columns each: all such subsets, or some of very many."""
+    count = len(features)
+    if comb(count, together) <= MOST_QUESTIONS:
+        return list(combinations(features, together))
+    chance = stream(0, "questions", f"{count}", f"{together}").generator()
+    questions = min(MOST_QUESTIONS, ceil(QUESTIONS_PER_PAIR * comb(count, 2) / comb(together, 2)))
+    drawn = (sorted(chance.permutation(count)[:together].tolist()) for _ in range(questions))
+    return list(dict.fromkeys(tuple(features[place] for place in places) for places in drawn))
 
 
 @lru_cache(maxsize=4096)
@@ -122,14 +155,28 @@ def _law(cells: int, epsilon: float) -> Response | Unary:
 
 def best_column_count(sizes: Sequence[int], epsilon: float) -> int:
     """m of equation (1), without a label of (2), for columns of the sizes' geometric mean: public numbers only."""
-    features = len(sizes) - 1
-    typical = math.exp(math.fsum(math.log(size) for size in sizes[:-1]) / features)
     largest = sorted(sizes[:-1], reverse=True)
+    possible = [count for count in range(1, len(sizes)) if sizes[-1] * prod(largest[:count]) <= MAX_CATEGORIES]
+    return max(possible, key=lambda count: _information(sizes, epsilon, count), default=1)
 
-    def information(count: int) -> float:
-        cells = sizes[-1] * typical**count
-        attenuation = 1.0 if epsilon > 500 else math.expm1(epsilon) / (math.exp(epsilon) + cells - 1)
-        return (count if sizes[-1] > 1 else count * (count - 1)) * attenuation * attenuation
 
-    possible = [count for count in range(1, features + 1) if sizes[-1] * prod(largest[:count]) <= MAX_CATEGORIES]
-    return max(possible, key=information, default=1)
+def _information(sizes: Sequence[int], epsilon: float, count: int) -> float:
+    """What equations (1) and (2) compare, times d or d (d - 1)."""
+    cells = sizes[-1] * _typical(sizes) ** count
+    attenuation = 1.0 if epsilon > 500 else math.expm1(epsilon) / (math.exp(epsilon) + cells - 1)
+    return (count if sizes[-1] > 1 else count * (count - 1)) * attenuation * attenuation
+
+
+def _typical(sizes: Sequence[int]) -> float:
+    return math.exp(math.fsum(map(math.log, sizes[:-1])) / (len(sizes) - 1))
+
+
+def suits_agreement(sizes: Sequence[int], epsilon: float) -> bool:
+    """Whether `agreement` tells more than `subset` of columns' dependence on a label of two categories: equation (3). Columns are few-valued,
+    since two halves say little of many categories.
+    """
+    contrasts = _typical(sizes) - 1
+    if sizes[-1] != 2 or contrasts > _MOST_CONTRASTS:
+        return False
+    cells, bit = contrasts * _information(sizes, epsilon, 1), math.tanh(epsilon / 2) ** 2
+    return (cells + bit) / 2 > contrasts * _information(sizes, epsilon, best_column_count(sizes, epsilon))

@@ -18,9 +18,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import combinations
+from math import prod
 
 import numpy as np
 
+from dpicl.tabular.local.bonds import label_spreads
 from dpicl.tabular.local.log_linear import log_linear
 from dpicl.tabular.local.observed import Observed, Reported
 
@@ -57,7 +59,15 @@ def tree(observed: Observed | Reported) -> Tree:
 
     label = len(observed.sizes) - 1
     features = range(label)
-    pairs = {(i, j): _pair(observed, i, j) for i, j in combinations(features, 2)}
+    with_label = [observed.on((column, label)) for column in features]
+    spreads = label_spreads(with_label)
+    alone = [log_linear(seen, [spread]) for seen, spread in zip(with_label, spreads, strict=True)]
+    pairs = {
+        (i, j): log_linear(observed.on((i, j, label)), spreads[[i, j]])
+        if _is_asked(observed, (i, j, label))
+        else _apart(alone[i], alone[j])
+        for i, j in combinations(features, 2)
+    }
     costs = np.zeros((label, label))
     for (i, j), shares in pairs.items():
         of_label, of_first, of_second = (shares.sum(axis=axes, keepdims=True) for axes in ((0, 1), (1,), (0,)))
@@ -65,19 +75,22 @@ def tree(observed: Observed | Reported) -> Tree:
         costs[i, j] = -(_EDGE + max(0.0, information))
     chosen = [(int(i), int(j)) for i, j in np.argwhere(minimum_spanning_tree(costs).toarray())]
     parents = forest(label, chosen)  # one tree, whose root is the first column
-    tables = {0: log_linear(observed.on((0, label)))[np.newaxis]}
+    tables = {0: alone[0][np.newaxis]}
     for column, parent in parents.items():
         if column != parent:
             tables[column] = pairs[parent, column] if parent < column else pairs[column, parent].swapaxes(0, 1)
     return Tree(label, parents, tables)
 
 
-def _pair(observed: Observed | Reported, i: int, j: int) -> np.ndarray:
-    """Equation (1); of a pair with many cells independence given the label."""
-    label = len(observed.sizes) - 1
-    if observed.sizes[i] * observed.sizes[j] * observed.sizes[label] <= MOST_CELLS:
-        return log_linear(observed.on((i, j, label)))
-    of_first, of_second = (log_linear(observed.on((one, label))) for one in (i, j))
+def _is_asked(observed: Observed | Reported, columns: tuple[int, ...]) -> bool:
+    """Whether some report covers both columns, and they have few cells."""
+    if prod(observed.sizes[column] for column in columns) > MOST_CELLS:
+        return False
+    return isinstance(observed, Reported) or any({*columns[:2]} <= {*one.columns} for one in observed.reports)
+
+
+def _apart(of_first: np.ndarray, of_second: np.ndarray) -> np.ndarray:
+    """Shares over both columns and the label, where they are independent given the label."""
     joint = of_first[:, np.newaxis] * of_second[np.newaxis] / ((of_first.sum(axis=0) + of_second.sum(axis=0)) / 2)
     return np.asarray(joint / joint.sum())
 

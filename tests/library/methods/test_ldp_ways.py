@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from dpicl.contract import Contract, parse_contract
+from dpicl.engine.names import parameters_of
 from dpicl.errors import ParameterError
 from dpicl.lm import HashScorer
 from dpicl.methods import METHODS, Options, ldp_tabicl, unit_of
@@ -79,3 +80,36 @@ def test_ways_that_differ_in_the_estimator_alone_are_made_of_one_collection() ->
     assert same is one and other.stored.shape != one.stored.shape
     again = ldp_tabicl.collect(PrivateTable(random_table(contract, 300, 0)), contract, unit, draws_for(contract, 0))
     assert not np.array_equal(again[Cell("reports", 2.0)].stored, one.stored)
+
+
+def test_of_columns_that_nobody_is_asked_for_nothing_is_learned() -> None:
+    contract, asked = wide_contract(), ("column_3", "column_30")
+    table = PrivateTable(random_table(contract, 4_000, 0))
+    unit = _unit("wide", LdpOptions(design="pairs", estimator="tree", about=asked))
+    method, draws = METHODS["ldp_tabicl"], draws_for(contract, 0)
+    cell = Cell("reports", 2.0)
+    (collected,) = ldp_tabicl.collect(table, contract, unit, draws).values()
+    assert method.encode(collected) == method.encode(method.decode(method.encode(collected), contract, unit, cell))  # type: ignore[attr-defined]
+    rows = ldp_tabicl.estimated_rows(collected, "tree", draws.public("rows", "x")).codes
+    bonds = [abs((rows[:, column] == rows[:, -1]).mean() - 0.5) for column in range(WIDE)]
+    assert max(bond for column, bond in enumerate(bonds) if column not in (3, 30)) < 0.03
+    errors = method.column_errors(contract, unit, cell, 4_000)  # type: ignore[attr-defined]
+    assert [name for name, error in errors.items() if error < 1] == list(asked)
+
+
+def test_what_is_asked_about_makes_another_release_in_whatever_order_it_is_named() -> None:
+    contract, cell = wide_contract(), Cell("reports", 2.0)
+    ways: list[dict[str, Any]] = [{}, {"about": []}, {"about": ["column_1", "column_2"]}, {"about": ["column_2", "column_1", "column_1"]}]
+    named = [
+        parameters_of(contract, _unit("wide", LdpOptions.model_validate({"design": "pairs", "estimator": "tree", **way})), cell)
+        for way in ways
+    ]
+    assert named[0] == named[1] != named[2] == named[3] and "about" not in named[0]
+
+
+def test_an_attribute_that_there_is_not_is_refused_before_anything_is_read() -> None:
+    unit = _unit("wide", LdpOptions(design="pairs", estimator="tree", about=("column_1", "age")))
+    with pytest.raises(ParameterError, match="about.*age.*expected attributes of this table: column_0, column_1"):
+        METHODS["ldp_tabicl"].releases(wide_contract(), unit)
+    with pytest.raises(ValueError, match="about with design all-columns"):
+        LdpOptions(about=("column_1",))

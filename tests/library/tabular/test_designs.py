@@ -16,11 +16,12 @@ from dpicl.errors import DataError, ParameterError
 from dpicl.mechanisms.randomised_response import Response, randomise, response
 from dpicl.mechanisms.unary_encoding import Unary
 from dpicl.randomness import stream
+from dpicl.tabular.local.bonds import label_spreads
 from dpicl.tabular.local.estimate import LEAST_ROWS, estimated_rows, maximum_likelihood
 from dpicl.tabular.local.log_linear import log_linear
 from dpicl.tabular.local.moments import analyse, contrasts, orders, places, synthesise
 from dpicl.tabular.local.observed import Observed, Reported, observed_tally
-from dpicl.tabular.local.questions import MOST_QUESTIONS, best_column_count, questionnaire
+from dpicl.tabular.local.questions import MOST_QUESTIONS, best_column_count, questionnaire, same_half, suits_agreement
 from dpicl.tabular.local.tally import Tally, tally
 from dpicl.tabular.local.tree import tree
 from dpicl.types import LocalReports, PrivateCodes
@@ -74,7 +75,7 @@ def test_a_marginal_is_a_choice_of_moments(order: list[int], count: int) -> None
     assert np.allclose(synthesise(chosen) / chosen.size, shares.sum(axis=others))
 
 
-@pytest.mark.parametrize(("design", "asks"), [("one-column", 5), ("pairs", 4), ("subset", 6)])
+@pytest.mark.parametrize(("design", "asks"), [("one-column", 5), ("pairs", 4), ("subset", 6), ("agreement", 8)])
 def test_every_question_costs_no_more_than_epsilon(design: str, asks: int) -> None:
     made = questionnaire(SIZES, design, 2.0, columns=2 if design == "subset" else None)  # type: ignore[arg-type]
     assert len(made.questions) == asks and all(question.law.epsilon <= 2.0 for question in made.questions)
@@ -123,7 +124,7 @@ def test_without_noise_a_tally_counts_the_truth() -> None:
 
 
 @settings(max_examples=10)
-@given(st.sampled_from(["all-columns", "pairs", "subset"]), st.integers(0, 100))
+@given(st.sampled_from(["all-columns", "pairs", "subset", "agreement"]), st.integers(0, 100))
 def test_the_gradient_of_the_likelihood_is_its_slope(design: str, seed: int) -> None:
     rows = population(200, seed=seed)
     seen = reported(rows, 4.0).on(range(5)) if design == "all-columns" else observed_tally(asked(rows, design, 4.0))
@@ -153,7 +154,7 @@ def test_with_many_clients_and_little_noise_the_population_is_found(design: str,
     assert distance(found, shares_of(rows)) < 0.03
 
 
-@pytest.mark.parametrize("design", ["all-columns", "subset", "pairs"])
+@pytest.mark.parametrize("design", ["all-columns", "subset", "pairs", "agreement"])
 def test_bonds_that_reports_cannot_tell_from_noise_are_not_believed(design: str) -> None:
     """On columns without any bond a few clients at a small epsilon must not make one up."""
     rng, sizes = np.random.default_rng(3), (2, 2, 2, 2, 2)
@@ -234,6 +235,79 @@ def test_a_tree_takes_columns_of_which_no_table_of_cells_could_be_made() -> None
     assert min(agree) > 0.6
     with pytest.raises(ParameterError, match="expected tree for this table"):
         estimated_rows(asked(rows, "pairs", 5.0, sizes), "log-linear", stream(0, "rows", "", ""))
+
+
+@given(st.tuples(st.integers(1, 6), st.integers(1, 6)), st.floats(0.01, 20))
+def test_an_agreement_is_one_bit_under_the_whole_budget_and_as_many_cells_agree_as_do_not(shape: tuple[int, int], epsilon: float) -> None:
+    bits = [question for question in questionnaire(shape, "agreement", epsilon).questions if question.agreement]
+    assert len(bits) == (min(shape) > 1 and any(size % 2 == 0 for size in shape))
+    for question in bits:
+        clients = np.argwhere(np.ones(shape, dtype=bool)).astype(np.uint8)
+        halves = (clients >= np.array(shape) // 2).T
+        assert (question.cells_of(clients) == (halves[0] == halves[1])).all()
+        assert question.cells_of(clients).mean() == 0.5 and question.cells == 2
+        law = question.law
+        assert isinstance(law, Response) and math.log(law.truth_probability / law.lie_probability) <= epsilon * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("sizes", [(2, 2), (4, 2), (3, 2), (2, 5)])
+def test_agreement_halves_the_noise_of_a_bond(sizes: tuple[int, int]) -> None:
+    """At a small epsilon, against all of the clients naming a cell, and without bias."""
+    rng, errors = np.random.default_rng(0), dict[str, list[float]](pairs=[], agreement=[])
+    label = rng.integers(sizes[1], size=4_000)
+    column = np.where(rng.random(4_000) < 0.3, label * sizes[0] // sizes[1], rng.integers(sizes[0], size=4_000))
+    rows = np.stack([column, label], axis=1).astype(np.uint8)
+    sign = np.where(same_half(sizes), 1, -1)
+    truth = float((shares_of(rows, sizes) * sign).sum())
+    for design, found in errors.items():
+        for seed in range(60):
+            questions = questionnaire(sizes, design, 0.7)  # type: ignore[arg-type]
+            seen = tally(PrivateCodes(rows), questions, chance=stream(seed, "q", "", ""), secret=stream(seed, "s", "", ""))
+            found.append(float((maximum_likelihood(observed_tally(seen)) * sign).sum()) - truth)
+    spread = {design: float(np.std(found)) for design, found in errors.items()}
+    assert spread["agreement"] < 0.9 * spread["pairs"] and abs(np.mean(errors["agreement"])) < 4 * spread["agreement"] / 60**0.5
+
+
+def test_agreement_says_nothing_of_one_column_alone() -> None:
+    seen = observed_tally(asked(population(500), "agreement", 1.0))
+    assert sum(one.agreement for one in seen.on((0, 4)).reports) == 1
+    assert not any(one.agreement for columns in ((0,), (4,), (0, 1)) for one in seen.on(columns).reports)
+
+
+def test_one_bit_is_asked_for_where_it_tells_more() -> None:
+    wide = (2,) * 20 + (2,)
+    assert [suits_agreement(wide, epsilon) for epsilon in (0.1, 1, 2, 3, 10, math.inf)] == [True] * 3 + [False] * 3
+    assert not any(suits_agreement(sizes, 1.0) for sizes in ((2,) * 5 + (1,), (2,) * 5 + (7,), (30,) * 5 + (2,)))
+
+
+def test_questions_are_about_some_columns_only() -> None:
+    for design in ("one-column", "pairs", "subset", "agreement"):
+        asked_for = {column for one in questionnaire(SIZES, design, 2.0, about=(1, 3)).questions for column in one.columns}  # type: ignore[arg-type]
+        assert asked_for == {1, 3, 4}
+    many = questionnaire((2,) * 42, "subset", 5.0, about=tuple(range(41))[::-1][:40][::-1])
+    assert {column for one in many.questions for column in one.columns} == {*range(1, 42)} and len(many.questions) < MOST_QUESTIONS
+
+
+@pytest.mark.parametrize("design", ["pairs", "agreement"])
+def test_of_many_columns_that_say_nothing_less_is_believed_than_of_the_one_that_says_all(design: str) -> None:
+    rng, sizes = np.random.default_rng(0), (2,) * 31
+    rows = rng.integers(2, size=(20_000, 31)).astype(np.uint8)
+    rows[:, 7] = np.where(rng.random(20_000) < 0.5, rows[:, 30], rows[:, 7])
+    seen = observed_tally(asked(rows, design, 1.0, sizes))
+    spreads = label_spreads([seen.on((column, 30)) for column in range(30)])
+    assert spreads.argmax() == 7 and spreads[7] > 5 * np.median(spreads)
+    drawn = tree(seen).rows(50_000, np.random.default_rng(1))
+    bonds = [abs((drawn[:, column] == drawn[:, 30]).mean() - 0.5) for column in range(30)]
+    assert bonds[7] > 0.15 and np.mean([bond for column, bond in enumerate(bonds) if column != 7]) < 0.025
+
+
+def test_where_all_columns_say_a_little_none_is_left_out() -> None:
+    rng, sizes = np.random.default_rng(0), (2,) * 21
+    label = rng.integers(2, size=60_000)
+    rows = np.stack([*(np.where(rng.random(60_000) < 0.2, label, rng.integers(2, size=60_000)) for _ in range(20)), label], axis=1)
+    seen = observed_tally(asked(rows.astype(np.uint8), "pairs", 1.0, sizes))
+    spreads = label_spreads([seen.on((column, 20)) for column in range(20)])
+    assert spreads.min() > 0.05 and spreads.max() < 4 * spreads.min()
 
 
 def test_no_client_no_rows() -> None:

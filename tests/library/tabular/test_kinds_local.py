@@ -28,6 +28,7 @@ DESIGNS: dict[str, tuple[LdpVariant, ...]] = {
     "all-columns": tuple(LdpVariant.model_validate({"estimator": name}) for name in ("simplex", "clip", "log-linear", "em", "tree")),
     "one-column": (LdpVariant(design="one-column", estimator="tree"),),
     "pairs": (LdpVariant(design="pairs", estimator="tree"), LdpVariant(design="pairs", estimator="log-linear")),
+    "agreement": (LdpVariant(design="agreement", estimator="log-linear"), LdpVariant(design="agreement", estimator="tree")),
     "subset": tuple(LdpVariant.model_validate({"design": "subset", "estimator": name}) for name in ("log-linear", "em", "tree")),
 }
 EVERY = [variant for variants in DESIGNS.values() for variant in variants]
@@ -71,7 +72,7 @@ def test_with_many_clients_and_little_noise_the_population_is_found(variant: Ldp
 
 def _asks_together(variant: LdpVariant, label: int) -> bool:
     """Whether some client is asked for two columns at once."""
-    return variant.design in ("all-columns", "subset") or (variant.design == "pairs" and label == 1)
+    return variant.design in ("all-columns", "subset") or (variant.design in ("pairs", "agreement") and label == 1)
 
 
 @every_kind
