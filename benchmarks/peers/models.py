@@ -38,13 +38,13 @@ def run_dplib_forest(table: Arrays, job: Job) -> dict[str, float]:
 
 def run_dp_ebm(table: Arrays, job: Job) -> dict[str, float] | None:
     """Of two classes only."""
-    glassbox = importlib.import_module("interpret.glassbox")
+    privacy = importlib.import_module("interpret.privacy")
     if table["sizes"][-1] != 2:
         return None
     kinds = ["nominal" if count else "continuous" for count in table["categories"]]
     bounds = {place: (low, high) for place, (low, high) in enumerate(zip(table["low"], table["high"], strict=True))}
     options = {"feature_types": kinds, "privacy_bounds": bounds, "delta": DELTA, "n_jobs": 1, "random_state": job["seed"]}
-    model = glassbox.DPExplainableBoostingClassifier(epsilon=job["epsilon"], **options)
+    model = privacy.DPExplainableBoostingClassifier(epsilon=job["epsilon"], **options)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(table["train"], table["train_codes"][:, -1])
