@@ -51,19 +51,6 @@ def run_dp_ebm(table: Arrays, job: Job) -> dict[str, float] | None:
         return _twice(of_model(model, table["test"], table))
 
 
-def run_dp_xgboost(table: Arrays, job: Job) -> dict[str, float]:
-    """Twenty trees, an equal part of epsilon each, of bins."""
-    package, trees, classes = importlib.import_module("dp_xgboost"), 20, int(table["sizes"][-1])
-    objective = {"objective": "binary:logistic"} if classes == 2 else {"objective": "multi:softprob", "num_class": classes}
-    rounds = trees if classes == 2 else max(1, trees // classes)
-    each = job["epsilon"] / (rounds * (1 if classes == 2 else classes))
-    options = {"tree_method": "approxDP", "dp_epsilon_per_tree": each, "subsample": 1.0, "max_depth": 6, "nthread": 1, "seed": job["seed"]}
-    train = package.DMatrix(table["train_codes"][:, :-1].astype(float), label=table["train_codes"][:, -1])
-    model = package.train({**objective, **options, "verbosity": 0}, train, num_boost_round=rounds)
-    likely = model.predict(package.DMatrix(table["test_codes"][:, :-1].astype(float)))
-    return _twice(auc(np.column_stack([1 - likely, likely]) if classes == 2 else likely, table))
-
-
 def run_multi_freq(table: Arrays, job: Job) -> dict[str, float] | None:
     """Frequencies of every column with the label by SMP and the adaptive protocol, one column a client at all of epsilon; read by naive
     Bayes. Of tables with a contract.

@@ -70,7 +70,7 @@ def _summary(epsilon: float, shown: Sequence[System], means: Means, linear: Mean
     for one in shown:
         scores = [of_table[one.name] for of_table in means.values() if one.name in of_table]
         if not scores:
-            print(f"{'':15}{one.title:20} missing")
+            print(f"{'':15}{one.title:20} missing{one.absent and f': {one.absent}'}")
             continue
         rank = own[one.name][one.name] if one.ours else among[one.name]
         by_lr = np.mean([of_table[one.name] for of_table in linear.values() if one.name in of_table])
