@@ -7,6 +7,7 @@ DPICL_PRIVATE_PGM where private-pgm lies. `python -m benchmarks.peers report` me
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -24,7 +25,6 @@ from benchmarks.peers.report import Result, report
 
 RUN = Path(os.environ.get("DPICL_PEERS_RUN", ".dpicl/peers"))
 RESULTS = RUN / "results.jsonl"
-PROCESSES = 2
 _WALL_SECONDS = 3600
 Key = tuple[str, str, float, int]
 
@@ -67,30 +67,30 @@ class Run:
         (RUN / "tables").mkdir(parents=True, exist_ok=True)
         self.lock = threading.Lock()
         self.absent = set[str]()
-        self.queue: Queue[tuple[System, dict[str, Any]]] = Queue()
+        self.queues: dict[bool, Queue[tuple[System, dict[str, Any]]]] = {slow: Queue() for slow in (False, True)}
         known = {(one["system"], one["table"], one["epsilon"], one["seed"]) for one in read_results()}
         seeds = int(os.environ.get("DPICL_PEERS_SEEDS", SEEDS))
         for system, table, epsilon, seed in _grid(seeds):
             if (system.name, table, epsilon, seed) not in known:
-                self.queue.put((system, {"system": system.name, "table": table, "epsilon": epsilon, "seed": seed}))
+                self.queues[system.slow].put((system, {"system": system.name, "table": table, "epsilon": epsilon, "seed": seed}))
 
     def measure(self) -> None:
-        """All that is to be done, in two processes."""
-        lanes = [threading.Thread(target=self._lane) for _ in range(PROCESSES)]
+        """All that is to be done, in two processes: one begins with what is slow."""
+        lanes = [threading.Thread(target=self._lane, args=(slow,), daemon=True) for slow in (False, True)]
         for lane in lanes:
             lane.start()
         for lane in lanes:
             lane.join()
 
-    def _lane(self) -> None:
+    def _lane(self, slow: bool) -> None:
         peers = os.environ.get("DPICL_PEERS_PYTHON", ".venv-peers/bin/python")
         workers = {False: Worker(sys.executable), True: Worker(peers)}
         try:
-            while True:
-                system, job = self.queue.get_nowait()
-                self._done(system, job, workers[system.peers])
-        except Empty:
-            pass
+            for queue in (self.queues[slow], self.queues[not slow]):
+                with contextlib.suppress(Empty):
+                    while True:
+                        system, job = queue.get_nowait()
+                        self._done(system, job, workers[system.peers])
         finally:
             for worker in workers.values():
                 worker.close()

@@ -38,6 +38,7 @@ class System:
         ours: whether it is dpicl's.
         local: whether rows never leave their owner: a table of its own.
         delta: whether its guarantee has `DELTA`.
+        slow: whether a fit takes many seconds.
         absent: why it is missing everywhere.
     """
 
@@ -48,6 +49,7 @@ class System:
     ours: bool = False
     local: bool = False
     delta: bool = False
+    slow: bool = False
     absent: str = ""
 
 
@@ -61,7 +63,7 @@ SYSTEMS = (
     System("dp_ebm", "DP-EBM", "models", peers=True, delta=True),
     System("dp_xgboost", "DP-XGBoost", "", absent="its package is source alone, for a compiler; the build did not end in twenty minutes"),
     System("smartnoise", "SmartNoise Synth", "", absent="its MST and AIM are those of private-pgm"),
-    System("aim", "AIM", "published", delta=True),
+    System("aim", "AIM", "published", delta=True, slow=True),
     System("ldp_tabicl", "LDP-TabICL", "ours", ours=True, local=True),
     System("multi_freq", "multi-freq-ldpy", "models", peers=True, local=True),
 )

@@ -54,12 +54,12 @@ def _reasons(results: Sequence[Result], epsilon: float) -> dict[str, str]:
 
 
 def ranks(means: Means, ours: str) -> dict[str, float]:
-    """Mean ranks of one of our systems and of the peers."""
+    """Mean ranks of one of our systems and of the peers; equal to three digits is equal."""
     names = [one.name for one in SYSTEMS if not one.ours or one.name == ours]
     found: dict[str, list[float]] = defaultdict(list)
     for of_table in means.values():
         present = [name for name in names if name in of_table]
-        for name, rank in zip(present, rankdata([-of_table[name] for name in present]), strict=True):
+        for name, rank in zip(present, rankdata([-round(of_table[name], 3) for name in present]), strict=True):
             found[name].append(float(rank))
     return {name: float(np.mean(of_system)) for name, of_system in found.items()}
 
@@ -88,7 +88,9 @@ def _by_table(shown: Sequence[System], means: Means) -> None:
 
 
 def _figure(figures: Figures, epsilon: float, means: Means) -> None:
-    found = ranks(means, OURS)
+    """Of peers that have half of the tables."""
+    enough = {one.name for one in SYSTEMS if 2 * sum(one.name in of_table for of_table in means.values()) >= len(means)}
+    found = {name: rank for name, rank in ranks(means, OURS).items() if name in enough}
     if OURS in found and len(found) > 1:
         own = found.pop(OURS)
         figures.at_most(f"peers-mean-rank-at-epsilon-{epsilon:g}", round(own, 2), round(min(found.values()), 2))
