@@ -13,7 +13,7 @@ export DO_NOT_TRACK = 1
 CHECKS := check-lint check-form check-types check-layers
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all audit chaos drill check $(CHECKS) format bench schema reference docs sbom lock clean
+.PHONY: help setup demo test test-all audit chaos drill check $(CHECKS) format bench peers schema reference docs sbom lock clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -75,6 +75,13 @@ TOPIC ?= main
 bench: $(READY) ## measure: make bench TOPIC=main
 	$(BIN)/python -m benchmarks.$(subst -,_,$(TOPIC))
 
+PEERS := .venv-peers
+peers: $(PEERS)/.ready ## install the packages that make bench TOPIC=peers compares with, apart from dpicl's
+$(PEERS)/.ready: benchmarks/peers/requirements.txt
+	@test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r benchmarks/peers/requirements.txt
+	@touch $@
+
 schema: $(READY) ## write the JSON schemas of contracts and their suites of Great Expectations again
 	$(BIN)/python -m dpicl.contract.schema > data_contracts/schema.json
 	$(BIN)/python -m dpicl.contract.schema text > data_contracts/texts/schema.json
@@ -106,6 +113,7 @@ lock: ## resolve the dependencies anew (needs uv)
 	$(EXPORT) --all-extras --output-file requirements-dev.lock
 	sed -i "/^torch==/a \\    --hash=sha256:$(TORCH_CPU) \\\\" requirements.lock requirements-dev.lock
 	uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --output-file tools/site/requirements.txt tools/site/requirements.in
+	uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --output-file benchmarks/peers/requirements.txt benchmarks/peers/requirements.in
 
 clean: ## remove the virtual environments, the site and all runs of this folder; budgets stay
-	rm -rf $(VENV) $(DOCS) build/site .dpicl/runs
+	rm -rf $(VENV) $(DOCS) $(PEERS) build/site .dpicl/runs .dpicl/peers
