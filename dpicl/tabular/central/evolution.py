@@ -7,9 +7,9 @@ Guarantee   epsilon-DP, delta = 0: all histograms in sequence. Candidates depend
             many histograms there are on (1); whatever they are, they cost epsilon together (a filter of pure guarantees: Rogers, Roth,
             Ullman and Vadhan 2016).
 Paper       [TBL+26] Tran, Backurs, Lin, Reis, Li and Yekhanin, Tab-PE (arXiv 2606.08259), after [LGK+24] Lin, Gopi, Kulkarni, Nori and
-            Yekhanin, Private Evolution (arXiv 2305.15560). Ours: pure noise, which makes iterations dear, so that there are two in the place
-            of 15 to 30; (1), which they take from the rows without noise; (2), in the place of uniform rows; every row there can be, where
-            these are few.
+            Yekhanin, Private Evolution (arXiv 2305.15560); in detail after the authors' code (microsoft/DPSDA), not the text. Ours: pure noise,
+            which makes iterations dear, so that there are two in the place of 15 to 30; (1), which they take from the rows without noise; (2),
+            in the place of uniform rows; every row there can be, where these are few.
 
     (1)  c_y  <- #{rows of label y} + noise                                                          a twentieth of epsilon
          where there can be at most 10 N epsilon' different rows, epsilon' being what is left, C is all of them, and (4) is done once
