@@ -78,7 +78,7 @@ class Local:
 def test_an_echoing_server_scores_as_the_same_model_does_in_this_process(tiny: Path) -> None:
     with serving(Habits(), speaker=Local(tiny)) as server:
         scorer = EndpointScorer(ModelSpec(name="far", kind="endpoint", id="m", url=server.url))
-        assert scorer.description.mode == "completions echo"
+        assert scorer.description.mode == "completions echo"  # untaught it lists no label
         for labels in (CONTINUATIONS, (" Maybe so, or not", " Yes")):
             far, near = scorer.score(PROMPTS, labels), TransformersScorer(str(tiny), device="cpu").score(PROMPTS, labels)
             assert np.abs(far - near).max() < 1e-4 < near.std()
@@ -140,7 +140,7 @@ def test_a_real_server_that_ignores_what_it_is_asked_is_seen_through(transformer
     with pytest.raises(ModelError) as refused:
         EndpointScorer(ModelSpec(name="far", kind="endpoint", id=model, url=url))
     assert (
-        "completions echo: the reply does not repeat what was asked; completions top-20 logprobs: the reply has no log-probabilities"
+        "completions echo: the reply does not repeat what was asked; completions top-20 logprobs, completions top-5 logprobs, chat"
         in str(refused.value)
     )
 
