@@ -117,6 +117,9 @@ class EndpointServer:
     at_once: int = 0
     most_at_once: int = 0
     drawn: int = 0
+    prefilled: int = 0
+    """Words that were read: of what is echoed all, else those after the longest beginning that was read before."""
+    begun: set[str] = field(default_factory=set)
 
     @property
     def url(self) -> str:
@@ -151,7 +154,10 @@ class EndpointServer:
             self.requests.append(asked)
             faulty = self.habits.fault_every and len(self.requests) % self.habits.fault_every == 0
             fault = self.habits.faults[len(self.requests) // self.habits.fault_every % len(self.habits.faults)] if faulty else ""
+            self._read(asked)
         await asyncio.sleep(self.habits.delay_seconds)
+        if body:
+            self.begun |= set(beginnings(text_of(asked)))
         if fault in ("stall", "close"):
             await asyncio.sleep(30 if fault == "stall" else 0)
             raise ConnectionError
@@ -197,6 +203,11 @@ class EndpointServer:
             return 404, {"error": {"message": "unknown", "code": "model_not_found"}}
         return self._judged(api, asked)
 
+    def _read(self, asked: Json) -> None:
+        """Count the words that are not kept from before: servers keep nothing for log-probabilities of a prompt."""
+        whole = beginnings(text_of(asked))
+        self.prefilled += len(whole) if asked.get("echo") else 1 + sum(beginning not in self.begun for beginning in whole[:-1])
+
     def _judged(self, api: str, asked: Json) -> tuple[int, Json]:
         habits, text = self.habits, text_of(asked)
         tokens = len(self.speaker.read(text))
@@ -218,7 +229,7 @@ class EndpointServer:
             return 400, {"error": {"message": f"at most {habits.most_top} logprobs"}}
         choice = self._completion(asked) if api == "completions" else self._chat(asked)
         choice["finish_reason"] = "content_filter" if "CENSORED" in text else choice["finish_reason"]
-        usage = {"usage": {"prompt_tokens": tokens, "completion_tokens": asked["max_tokens"]}} if habits.usage else {}
+        usage = {"usage": {"prompt_tokens": tokens, "completion_tokens": new_tokens(asked)}} if habits.usage else {}
         return 200, {"choices": [choice], "model": habits.calls_itself or habits.model, "system_fingerprint": "f1", **usage}
 
     def _next(self, text: str, blank: str, top: int) -> Pairs:
@@ -241,12 +252,12 @@ class EndpointServer:
     def _said(self, asked: Json, likely: Pairs) -> tuple[str, str]:
         """A text and why it ends; tokens are counted by words."""
         if not self.habits.writes:
-            return likely[0][0] if asked["max_tokens"] == 1 else self.habits.text, "length"
+            return likely[0][0] if new_tokens(asked) == 1 else self.habits.text, "length"
         self.drawn += 1
         seed = asked.get("seed", self.drawn + 1000)  # without one nobody can repeat what is drawn
         whole = self.habits.leads + writing(text_of(asked), asked["temperature"], seed)
         words = re.findall(r"\s*\S+", whole)
-        text, end = "".join(words[: asked["max_tokens"]]), "length" if len(words) > asked["max_tokens"] else "stop"
+        text, end = "".join(words[: new_tokens(asked)]), "length" if len(words) > new_tokens(asked) else "stop"
         marks = [text.find(mark) for mark in asked.get("stop", ()) if mark in text] if self.habits.stops else []
         return (text[: min(marks)], "stop") if marks else (text, end)
 
@@ -272,9 +283,19 @@ class EndpointServer:
         return choice
 
 
+def new_tokens(asked: Json) -> int:
+    """How many are wanted, by either name."""
+    return int(asked["max_completion_tokens"] if "max_completion_tokens" in asked else asked["max_tokens"])
+
+
 def text_of(asked: Json) -> str:
     """The prompt of either kind of request."""
     return str(asked["prompt"] if "prompt" in asked else asked["messages"][-1]["content"])
+
+
+def beginnings(text: str) -> list[str]:
+    """A text up to the end of each of its words."""
+    return [text[: word.end()] for word in re.finditer(r"\s*\S+", text)]
 
 
 @contextmanager

@@ -1,10 +1,16 @@
 """Scores of labels after a prompt: what is requested, and what a reply says.
 
-Three ways, best first. *Echo*: the server repeats prompt + label with the log-probability of
-every token; the label's are summed, as a local model's are. *Top log-probabilities*: the
-log-probability of each label's first token, where the server lists it; a label that is not
-listed gets the most that it can have, which is less than every listed token has.
-*Generated*: the label that the answer starts with, one nat above the others.
+Three ways. *Top log-probabilities*: one request for a prompt; the log-probability of each label's
+first token, where the server lists it. *Echo*: one request for each label; the server repeats
+prompt + label with the log-probability of every token, and reads the whole prompt again, because
+servers keep no beginnings of what they echo. *Generated*: the label that the answer starts with,
+one nat above the others.
+
+A server that does the first two is asked for top log-probabilities, and by echo for the few labels
+that are not listed. Labels of one token get what a local model gives, longer ones their first
+token's; labels that begin with the same token are summed over an echo, as a local model's are.
+Without an echo, a label that is not listed gets the most that it can have, which is less than
+every listed token has.
 
 What cannot be scored gets the fixed answer: equal scores, of which `evaluation.answers` takes the last: Yes.
 """
@@ -20,7 +26,7 @@ from itertools import accumulate
 from typing import Any
 
 from dpicl.errors import ModelError
-from dpicl.lm.endpoint.protocol import GENERATED_TOKENS, Answer, GarbledError, Outcome, Reply, Request, public_prompt
+from dpicl.lm.endpoint.protocol import GENERATED_TOKENS, Answer, GarbledError, Outcome, Reply, Request, chat_messages, public_prompt
 from dpicl.lm.endpoint.requester import Requester, T
 from dpicl.lm.requests import prompt_ending
 
@@ -28,6 +34,8 @@ PARSED_GAP = 1.0
 """Nats between the label that a text starts with and the others: only the order means something."""
 LEAST_MASS = 1e-9
 """Probability that is taken to be left where the listed ones add up to one or, rounded, more."""
+AGREEMENT = 0.05
+"""Nats by which a server's two ways of scoring may differ: half precision rounds."""
 _SILENT = "the reply has no log-probabilities"
 
 
@@ -47,8 +55,8 @@ class LabelRequest(Request):
 class LabelRequester(Requester[LabelRequest]):
     """One model, asked for scores."""
 
-    _token_counts: dict[tuple[str, str], int] = field(default_factory=dict, kw_only=True)
-    """How many tokens a label is after a prompt's ending."""
+    _tokens: dict[tuple[str, str], tuple[str, ...]] = field(default_factory=dict, kw_only=True)
+    """A label's tokens after a prompt's ending."""
 
     async def prepare(self, requests: Sequence[LabelRequest]) -> None:
         """Find out how labels are cut into tokens after these prompts' endings, which are public; only an echo has to know.
@@ -59,44 +67,76 @@ class LabelRequester(Requester[LabelRequest]):
         if self.mode.kind != "echo":
             return
         pairs = {(prompt_ending(request.prompt), label) for request in requests for label in request.labels}
-        for ending, label in sorted(pairs - self._token_counts.keys()):
+        for ending, label in sorted(pairs - self._tokens.keys()):
             # as in `transformers_backend`: blanks at the prompt's end belong to the label
             before, whole = [
-                await self.required(self._send(text, (), partial(echoed_tokens, text=text))) for text in (ending.rstrip(), ending + label)
+                await self.required(self._send(text, (), partial(echoed_tokens, text=text), echo=True))
+                for text in (ending.rstrip(), ending + label)
             ]
             if whole[: len(before)] != before or len(whole) == len(before):
                 raise ModelError(
                     f"model {self.client.spec.name!r}: label {label!r} changes the tokens of the prompt before it or adds none; "
                     f"expected one that starts with a blank, such as ' Yes'"
                 )
-            self._token_counts[ending, label] = len(whole) - len(before)
+            self._tokens[ending, label] = whole[len(before) :]
 
     async def attempt(self, request: LabelRequest) -> Answer:
         """See `Requester.attempt`."""
         if self.mode.kind == "echo":
-            scores = []
-            for label in request.labels:
-                text, count = request.prompt + label, self._token_counts[prompt_ending(request.prompt), label]
-                scores.append(await self._send(text, (), partial(echoed_score, text=text, label_tokens=count)))
-            return Answer("scored", tuple(scores))
+            tokens = self._label_tokens(request)
+            if self.mode.top and len({label_tokens[0] for label_tokens in tokens}) == len(tokens):
+                return await self._echoed(request, [1] * len(tokens), await self._listed(request))
+            return await self._echoed(request, list(map(len, tokens)), [None] * len(tokens))
         labels = request.labels if self.mode.api == "completions" else tuple(label.strip() for label in request.labels)
         score = top_answer if self.mode.kind == "top-logprobs" else parsed_answer
         return await self._send(request.prompt, request.labels, lambda reply: score(reply, labels))
+
+    async def public_answers(self, repeats: int) -> list[Answer]:
+        """See `Requester.public_answers`; where a server scores in two ways, both must say the same.
+
+        Raises:
+            ModelError: they do not, or the first lists no label.
+        """
+        answers = await super().public_answers(repeats)
+        if self.mode.kind == "echo" and self.mode.top:
+            echoed = await self._echoed(self.public, [1] * len(self.public.labels), [None] * len(self.public.labels))
+            pairs = zip(await self._listed(self.public), echoed.scores, strict=True)
+            if not all(one is not None and abs(one - two) < AGREEMENT for one, two in pairs):
+                raise ModelError(f"model {self.client.spec.name!r}: listed tokens and an echo differ; expected the same log-probabilities")
+        return answers
+
+    def _label_tokens(self, request: LabelRequest) -> list[tuple[str, ...]]:
+        return [self._tokens[prompt_ending(request.prompt), label] for label in request.labels]
+
+    async def _listed(self, request: LabelRequest) -> list[float | None]:
+        """Log-probability of every label's first token, None where the server does not list it."""
+        firsts = [label_tokens[0] for label_tokens in self._label_tokens(request)]
+        return await self._send(request.prompt.rstrip(), (), partial(listed_scores, firsts=firsts))
+
+    async def _echoed(self, request: LabelRequest, counts: Sequence[int], known: Sequence[float | None]) -> Answer:
+        """Scores by echo where there is none yet, each over the first tokens of its label: so many."""
+        scores = []
+        for label, label_tokens, count, score in zip(request.labels, self._label_tokens(request), counts, known, strict=True):
+            text = request.prompt + label
+            echoed = partial(echoed_score, text=text, label_tokens=len(label_tokens), counted=count)
+            scores.append(await self._send(text, (), echoed, echo=True) if score is None else score)
+        return Answer("scored", tuple(scores))
 
     def fixed(self, request: LabelRequest, outcome: Outcome) -> Answer:
         """See `Requester.fixed`."""
         return equal_scores(outcome, len(request.labels))
 
-    async def _send(self, text: str, labels: Sequence[str], read: Callable[[Reply], T]) -> T:
-        """One request for scores; a chat gets the labels in an instruction, because chat models like to explain."""
-        body: dict[str, Any] = {"temperature": 0, "max_tokens": GENERATED_TOKENS if self.mode.kind == "generated" else 1}
-        if self.mode.api == "completions":
+    async def _send(self, text: str, labels: Sequence[str], read: Callable[[Reply], T], *, echo: bool = False) -> T:
+        """One request for scores."""
+        mode = self.mode
+        body: dict[str, Any] = {"temperature": 0, mode.limit: GENERATED_TOKENS if mode.kind in ("choice", "generated") else 1}
+        if mode.api == "completions":
             body |= {"prompt": text}
-            body |= {"echo": {"echo": True, "logprobs": 1}, "top-logprobs": {"logprobs": self.mode.top}}.get(self.mode.kind, {})
+            body |= {"echo": True, "logprobs": 1} if echo else {"logprobs": mode.top} if mode.top else {}
         else:
-            instruction = f"Answer with one word: {' or '.join(label.strip() for label in labels)}."
-            body |= {"messages": [{"role": "system", "content": instruction}, {"role": "user", "content": text}]}
-            body |= {"logprobs": True, "top_logprobs": self.mode.top} if self.mode.kind == "top-logprobs" else {}
+            body |= {"messages": chat_messages(text, labels)}
+            body |= {"logprobs": True, "top_logprobs": mode.top} if mode.top else {}
+        body |= {"structured_outputs": {"choice": [label.strip() for label in labels]}} if mode.kind == "choice" else {}
         return await self.send(body, read)
 
 
@@ -105,17 +145,28 @@ def equal_scores(outcome: Outcome, count: int) -> Answer:
     return Answer(outcome, (-math.log(count),) * count)
 
 
-def echoed_score(reply: Reply, text: str, label_tokens: int) -> float:
-    """Summed log-probability of the last tokens of the text that was sent, in nats.
+def echoed_score(reply: Reply, text: str, label_tokens: int, counted: int) -> float:
+    """Summed log-probability, in nats, of the first `counted` of the `label_tokens` tokens that end the text that was sent.
 
     Raises:
         GarbledError: the reply does not repeat the text with its log-probabilities.
     """
-    end = len(echoed_tokens(reply, text))
-    values = [value for value in reply.logprobs[max(end - label_tokens, 0) : end] if value is not None]
-    if len(values) != label_tokens:
+    start = len(echoed_tokens(reply, text)) - label_tokens
+    values = [value for value in reply.logprobs[max(start, 0) : start + counted] if value is not None]
+    if start < 0 or len(values) != counted:
         raise GarbledError(_SILENT)
     return math.fsum(values)
+
+
+def listed_scores(reply: Reply, firsts: Sequence[str]) -> list[float | None]:
+    """Log-probability of each of these tokens, None where the server does not list it.
+
+    Raises:
+        GarbledError: it lists none at all.
+    """
+    if not reply.top:
+        raise GarbledError(_SILENT)
+    return [dict(reply.top).get(first) for first in firsts]
 
 
 def echoed_tokens(reply: Reply, text: str) -> tuple[str, ...]:

@@ -1,7 +1,8 @@
 """What a server can do, found out before a run with a public prompt of our own.
 
-For scores, best first: completions that echo, completions and then a chat that list the
-likeliest tokens, and, only where the model's entry allows it, text that is parsed. For texts:
+For scores, best first: completions that list the likeliest tokens and echo, that echo, that list
+only, a chat that lists, and, only where the model's entry allows it, text that is parsed, of a
+server that can be held to the labels or else of any. For texts:
 completions, which go on with a prompt as a local model does, then a chat. The first mode
 that does is used for the whole run.
 
@@ -11,13 +12,13 @@ Not covered a server that cuts long prompts silently and does not state its cont
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dpicl.errors import ModelError
 from dpicl.lm.endpoint.client import Client
 from dpicl.lm.endpoint.failures import GaveUpError, StopError, Unanswered
 from dpicl.lm.endpoint.labels import LabelRequest, LabelRequester
-from dpicl.lm.endpoint.protocol import Answer, Api, Outcome, RequestMode
+from dpicl.lm.endpoint.protocol import Answer, Api, Limit, Outcome, RequestMode
 from dpicl.lm.endpoint.texts import PUBLIC_TEXT_REQUEST, TextRequester
 from dpicl.lm.requests import CONTINUATIONS
 from dpicl.lm.spec import ModelSpec, Wanted
@@ -71,41 +72,57 @@ async def probe(client: Client, wanted: Wanted) -> Capabilities:
     context, spec = await _context(client), client.spec
     reasons: dict[str, str] = {}
     for mode in _modes(spec, wanted):
-        requester: LabelRequester | TextRequester
-        if wanted == "scores":
-            requester = LabelRequester(client, mode, LabelRequest.public(CONTINUATIONS), context=context, attempts=ATTEMPTS)
-        else:
-            requester = TextRequester(client, mode, PUBLIC_TEXT_REQUEST, context=context, attempts=ATTEMPTS)
-        try:
-            answers = await requester.public_answers(REPEATS)
-        except StopError:
-            raise
-        except (ModelError, Unanswered) as problem:
-            client.limiter.failures = 0
-            clause = str(problem).partition(": ")[2].partition("; ")[0]
-            inner = re.search(r"\((.*)\)$", clause)
-            reasons[mode.label] = _WHY["rejected"] if isinstance(problem, Unanswered) else inner[1] if inner else clause
-            continue
-        if answers[0].outcome not in _WHY:
-            name = "" if requester.served_name == spec.id else requester.served_name
-            return Capabilities(mode, context, tuple(answers), name, requester.fingerprint)
-        client.limiter.failures = 0
-        reasons[mode.label] = _WHY[answers[0].outcome]
+        if mode.limit != "max_tokens" and reasons.get(replace(mode, limit="max_tokens").label) != _WHY["rejected"]:
+            continue  # not its name was refused
+        faster = [replace(mode, top=count) for count in TOPS] if mode.kind == "echo" else []
+        if found := await _tried(client, mode, wanted, context, reasons):
+            for better in faster:
+                if fast := await _tried(client, better, wanted, context, reasons):
+                    return fast
+            return found
     failing, expected = f"cannot score {' and'.join(CONTINUATIONS).strip()}", "a server that gives log-probabilities"
     expected += "" if spec.allow_fallback else ", or `allow_fallback: true` to parse its text"
     if wanted == "text":
         failing, expected = "cannot write", "a server that gives text"
-    listed = "; ".join(f"{label}: {reason}" for label, reason in reasons.items())
+    modes = {reason: ", ".join(label for label, given in reasons.items() if given == reason) for reason in reasons.values()}
+    listed = "; ".join(f"{labels}: {reason}" for reason, labels in modes.items())
     raise ModelError(f"model {spec.name!r} {failing} ({listed}); expected {expected}")
+
+
+async def _tried(client: Client, mode: RequestMode, wanted: Wanted, context: int | None, reasons: dict[str, str]) -> Capabilities | None:
+    """What a server can do in this mode, or None: the reason is added."""
+    requester: LabelRequester | TextRequester
+    if wanted == "scores":
+        requester = LabelRequester(client, mode, LabelRequest.public(CONTINUATIONS), context=context, attempts=ATTEMPTS)
+    else:
+        requester = TextRequester(client, mode, PUBLIC_TEXT_REQUEST, context=context, attempts=ATTEMPTS)
+    try:
+        answers = await requester.public_answers(REPEATS)
+    except StopError:
+        raise
+    except (ModelError, Unanswered) as problem:
+        client.limiter.failures = 0
+        clause = str(problem).partition(": ")[2].partition("; ")[0]
+        inner = re.search(r"\((.*)\)$", clause)
+        reasons[mode.label] = _WHY["rejected"] if isinstance(problem, Unanswered) else inner[1] if inner else clause
+        return None
+    if answers[0].outcome not in _WHY:
+        name = "" if requester.served_name == client.spec.id else requester.served_name
+        return Capabilities(mode, context, tuple(answers), name, requester.fingerprint)
+    client.limiter.failures = 0
+    reasons[mode.label] = _WHY[answers[0].outcome]
+    return None
 
 
 def _modes(spec: ModelSpec, wanted: Wanted) -> list[RequestMode]:
     apis: tuple[Api, ...] = ("completions", "chat") if spec.api == "auto" else (spec.api,)
+    limits: dict[Api, tuple[Limit, ...]] = {"completions": ("max_tokens",), "chat": ("max_tokens", "max_completion_tokens")}
     if wanted == "text":
-        return [RequestMode(api, kind) for api in apis for kind in ("text", "bare-text")]
+        return [RequestMode(api, kind, limit=limit) for api in apis for limit in limits[api] for kind in ("text", "bare-text")]
     echo = [RequestMode("completions", "echo")] if "completions" in apis else []
-    top = [RequestMode(api, "top-logprobs", count) for api in apis for count in TOPS]
-    return echo + top + ([RequestMode(api, "generated") for api in apis] if spec.allow_fallback else [])
+    top = [RequestMode(api, "top-logprobs", count, limit) for api in apis for limit in limits[api] for count in TOPS]
+    parsed = [RequestMode(api, kind, limit=limit) for api in apis for limit in limits[api] for kind in ("choice", "generated")]
+    return echo + top + (parsed if spec.allow_fallback else [])
 
 
 async def _context(client: Client) -> int | None:

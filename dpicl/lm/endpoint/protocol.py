@@ -14,6 +14,7 @@ from typing import Any, Literal
 from dpicl.lm.requests import prompt_digest
 
 Api = Literal["completions", "chat"]
+Limit = Literal["max_tokens", "max_completion_tokens"]
 PATHS: dict[Api, str] = {"completions": "/completions", "chat": "/chat/completions"}
 GENERATED_TOKENS = 8
 """How much of an answer is read where it has to be parsed."""
@@ -39,17 +40,21 @@ class GarbledError(Exception):
 class RequestMode:
     """How one server is asked: for scores in one of the ways of `labels`, or for a text, `bare-text` without seed and stop strings.
 
-    `top` is the number of likeliest tokens that are requested.
+    `top` is the number of likeliest tokens that are requested, of `echo` too where the server does both; `limit` the parameter with the
+    number of new tokens, whose name newer chats have changed.
     """
 
     api: Api
-    kind: Literal["echo", "top-logprobs", "generated", "text", "bare-text"]
+    kind: Literal["echo", "top-logprobs", "choice", "generated", "text", "bare-text"]
     top: int = 0
+    limit: Limit = "max_tokens"
 
     @property
     def label(self) -> str:
-        """As manifests and messages name it: `completions echo`, `chat top-20 logprobs`."""
-        return f"{self.api} top-{self.top} logprobs" if self.kind == "top-logprobs" else f"{self.api} {self.kind}"
+        """As manifests and messages name it: `completions echo`, `completions top-20 logprobs, else echo`, `chat top-20 logprobs`."""
+        listed = f"top-{self.top} logprobs" if self.top else self.kind
+        renamed = "" if self.limit == "max_tokens" else f" ({self.limit})"
+        return f"{self.api} {listed}{', else echo' if self.top and self.kind == 'echo' else ''}{renamed}"
 
 
 @dataclass(frozen=True)
@@ -90,6 +95,12 @@ class Reply:
     prompt_tokens: int
     model: str
     fingerprint: str
+
+
+def chat_messages(text: str, labels: Sequence[str]) -> list[dict[str, str]]:
+    """What a chat is asked to choose a label: one message, since not every template has a system's; chat models like to explain."""
+    instruction = f"Answer with one word: {' or '.join(label.strip() for label in labels)}."
+    return [{"role": "user", "content": f"{instruction}\n\n{text}"}]
 
 
 def public_prompt(labels: Sequence[str]) -> str:

@@ -7,6 +7,7 @@ nothing unless a public request, sent then in the same mode, fails too.
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
@@ -22,6 +23,20 @@ TURNS = 3
 """How often a prompt is sent again that was given up because of others' failures."""
 R = TypeVar("R", bound=Request)
 T = TypeVar("T")
+
+
+def in_order(requests: Sequence[R], at_once: int) -> list[tuple[R, R]]:
+    """Each request with the first of its neighbours whose prompts begin with half of that one's; of so many such groups first the firsts."""
+    groups: list[list[R]] = []
+    for request in requests:
+        if not groups or not request.prompt.startswith(groups[-1][0].prompt[: len(groups[-1][0].prompt) // 2 + 1]):
+            groups.append([])
+        groups[-1].append(request)
+    ordered = []
+    for start in range(0, len(groups), at_once):
+        some = groups[start : start + at_once]
+        ordered += [(group[0], group[0]) for group in some] + [(one, group[0]) for group in some for one in group[1:]]
+    return ordered
 
 
 @dataclass
@@ -75,6 +90,8 @@ class Requester(Generic[R]):
     async def answer_all(self, requests: Sequence[R], keep: Callable[[R, Answer], None]) -> dict[tuple[Any, ...], ModelError]:
         """Every request once, many at a time; each answer is kept as soon as it is there, also if a later one fails.
 
+        Requests that share most of their prompt wait for the first of them: the server keeps what they share from then on.
+
         Returns:
             What the server fails on although it answers others, by key.
 
@@ -82,15 +99,19 @@ class Requester(Generic[R]):
             ModelError: it answers nothing any more.
         """
         await self.prepare(requests)
-        rest, failed = iter(requests), dict[tuple[Any, ...], ModelError]()
+        failed, answered = dict[tuple[Any, ...], ModelError](), defaultdict[R, asyncio.Event](asyncio.Event)
+        rest = iter(in_order(requests, self.client.spec.max_connections))
 
         async def in_turn() -> None:
-            for request in rest:
+            for request, first in rest:
+                if request is not first:
+                    await answered[first].wait()
                 try:
                     keep(request, await self._persistent(request))
                 except ModelError as problem:
                     await self.check()
                     failed[request.key] = problem
+                answered[request].set()
 
         try:
             async with asyncio.TaskGroup() as group:

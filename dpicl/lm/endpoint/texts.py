@@ -44,7 +44,7 @@ class TextRequester(Requester[TextRequest]):
 
     async def attempt(self, request: TextRequest) -> Answer:
         """See `Requester.attempt`."""
-        body: dict[str, Any] = {"temperature": request.temperature, "max_tokens": request.new_tokens}
+        body: dict[str, Any] = {"temperature": request.temperature, self.mode.limit: request.new_tokens}
         if self.mode.api == "completions":
             body["prompt"] = request.prompt
         else:  # a chat gets the prompt alone

@@ -17,11 +17,33 @@ from dpicl.lm.endpoint.scorer import EndpointScorer
 from dpicl.lm.requests import HashScorer, Tallying
 from dpicl.lm.spec import ModelSpec
 from dpicl.methods.ensemble.voting import Placement, Voters
-from tests.library.endpoint_server import LABELS, WORDS, EndpointServer, Habits, serving, truth
+from tests.library.endpoint_server import LABELS, WORDS, EndpointServer, Habits, Hashes, Pairs, beginnings, serving, truth
 from tests.library.methods.test_dp_icl import ALONE, KEY, contract, table
 
 PROMPTS = [f"Row {number}. Cold? Answer:" for number in (3, 1, 2, 1)]
 BLANKED = [" " + label for label in LABELS]
+
+
+class Sure(Hashes):
+    """Knows that a label comes next, but for what is UNSURE."""
+
+    @staticmethod
+    def logprob(text: str, token: str) -> float:
+        """Of one token after a text."""
+        return truth(text, token) / (100 if token.strip() in LABELS and "UNSURE" not in text else 1)
+
+    def read(self, text: str) -> Pairs:
+        return [(token, None if value is None else self.logprob(text[: text.find(token)], token)) for token, value in super().read(text)]
+
+    def next(self, text: str, blank: str) -> Pairs:
+        return [(token, self.logprob(text, token)) for token, _ in super().next(text, blank)]
+
+
+class Warm(Hashes):
+    """Lists other log-probabilities than it echoes, as after a temperature."""
+
+    def next(self, text: str, blank: str) -> Pairs:
+        return [(token, (value or 0.0) / 2) for token, value in super().next(text, blank)]
 
 
 def opened(server: EndpointServer, **more: object) -> EndpointScorer:
@@ -30,10 +52,10 @@ def opened(server: EndpointServer, **more: object) -> EndpointScorer:
 
 
 @pytest.mark.parametrize("habits", [Habits(), Habits(logprobs="content"), Habits(blanks=False), Habits(calls_itself="m-2")])
-def test_an_echo_gives_exactly_the_sum_over_the_label_s_tokens(habits: Habits) -> None:
+def test_a_label_of_one_token_gets_exactly_its_log_probability(habits: Habits) -> None:
     with serving(habits) as server:
         scorer = opened(server)
-        assert scorer.description.mode == "completions echo"
+        assert scorer.description.mode == ("completions top-20 logprobs, else echo" if habits.blanks else "completions echo")
         assert np.array_equal(scorer.score(PROMPTS, BLANKED), HashScorer().score(PROMPTS, BLANKED))
 
 
@@ -51,14 +73,46 @@ def test_of_labels_that_begin_alike_the_longest_was_said(text: str, said: str | 
 @pytest.mark.parametrize("status", [400, 404, 405, 500, 501])
 def test_a_server_without_a_list_of_models_is_asked_all_the_same(status: int) -> None:
     with serving(Habits(lists=status)) as server:
-        assert opened(server).description.mode == "completions echo"
+        assert opened(server).description.mode == "completions top-20 logprobs, else echo"
 
 
-def test_a_label_of_several_tokens_is_summed_over_all_of_them() -> None:
+def test_labels_that_begin_alike_are_summed_over_all_their_tokens_and_others_scored_by_their_first() -> None:
     with serving(Habits()) as server:
-        scores = opened(server).score(PROMPTS[:1], [" Yes it is", " No"])
-    steps = [(PROMPTS[0], " Yes"), (PROMPTS[0] + " Yes", " it"), (PROMPTS[0] + " Yes it", " is")]
-    assert scores.tolist() == [[pytest.approx(sum(truth(*step) for step in steps)), truth(PROMPTS[0], " No")]]
+        scorer, prompt = opened(server), PROMPTS[0]
+        alike, apart = scorer.score([prompt], [" Yes it is", " Yes so"])[0], scorer.score([prompt], [" Yes it is", " No"])[0]
+    whole = [truth(prompt, " Yes") + truth(prompt + " Yes", " it") + truth(prompt + " Yes it", " is"), truth(prompt, " Yes") + truth(prompt + " Yes", " so")]
+    assert alike.tolist() == pytest.approx(whole) and apart.tolist() == [truth(prompt, " Yes"), truth(prompt, " No")]
+
+
+def test_where_the_server_lists_and_echoes_a_query_is_one_request_and_its_beginning_is_read_once() -> None:
+    shown = [" ".join(f"word{number}" for number in range(start, start + 60)) for start in (0, 100, 200)]
+    prompts = [f"{shown[number % 3]} query {number} is it? Answer:" for number in range(90)]
+    with serving(Habits(delay_seconds=0.005), speaker=Sure()) as server:
+        scorer = opened(server)
+        opening, server.prefilled = len(server.requests), 0
+        scores = scorer.score(prompts, BLANKED)
+        asked = len(server.requests) - opening
+        least = len({beginning for prompt in prompts for beginning in beginnings(prompt)[:-1]}) + len(prompts)
+        assert (asked - 4, server.prefilled / least) == (len(prompts), pytest.approx(1, abs=0.05))  # 4: how the labels are cut
+        assert np.array_equal(scores, [[Sure.logprob(prompt, label) for label in BLANKED] for prompt in prompts])
+
+
+def test_a_label_that_is_not_listed_is_scored_by_an_echo_of_its_own() -> None:
+    prompts = [f"Row {number}. {'UNSURE' if number % 2 else 'Sure'}? Answer:" for number in range(40)]
+    with serving(Habits(most_top=5), speaker=Sure()) as server:
+        scorer = opened(server)
+        opening = len(server.requests)
+        assert np.array_equal(scorer.score(prompts, BLANKED), [[Sure.logprob(prompt, label) for label in BLANKED] for prompt in prompts])
+        assert scorer.description.mode == "completions top-5 logprobs, else echo"
+        echoes = sum(bool(asked.get("echo")) for asked in server.requests[opening:])
+        assert 0 < echoes < 2 * len(prompts)
+
+
+def test_a_server_whose_lists_are_not_its_echo_s_is_asked_by_echo_alone() -> None:
+    with serving(Habits(), speaker=Warm()) as server:
+        scorer = opened(server)
+        assert scorer.description.mode == "completions echo"
+        assert np.array_equal(scorer.score(PROMPTS, BLANKED), HashScorer().score(PROMPTS, BLANKED))
 
 
 @pytest.mark.parametrize("echo", ["ignores", "refuses", "breaks"])
@@ -75,8 +129,8 @@ def test_a_chat_s_tokens_have_no_blank(more: dict[str, str]) -> None:
     with serving(Habits(apis=("chat",))) as server:
         scorer = opened(server, **more)
         assert scorer.description.mode == "chat top-20 logprobs"
-        assert np.array_equal(scorer.score(PROMPTS, BLANKED), HashScorer().score(PROMPTS, LABELS))
-        assert all("No or Yes" in asked["messages"][0]["content"] for asked in server.requests if "messages" in asked)
+        asked = [f"Answer with one word: No or Yes.\n\n{prompt}" for prompt in PROMPTS]
+        assert np.array_equal(scorer.score(PROMPTS, BLANKED), HashScorer().score(asked, LABELS))
 
 
 def test_a_label_that_is_not_listed_gets_no_more_than_any_listed_one() -> None:
@@ -111,13 +165,12 @@ def test_text_is_parsed_only_where_the_entry_allows_it() -> None:
         with pytest.raises(ModelError) as refused:
             opened(server)
         scorer = opened(server, allow_fallback=True)
-        assert scorer.description.mode == "completions generated"
+        assert scorer.description.mode == "completions choice"
         assert scorer.score(PROMPTS, BLANKED).tolist() == [[-1.0, 0.0]] * 4
         assert scorer.tally(PROMPTS, BLANKED)["parsed"] == 4
     assert str(refused.value) == (
-        "model 'far' cannot score No and Yes (completions echo: the reply has no log-probabilities; "
-        "completions top-20 logprobs: the reply has no log-probabilities; completions top-5 logprobs: the reply has no log-probabilities; "
-        "chat top-20 logprobs: the reply has no log-probabilities; chat top-5 logprobs: the reply has no log-probabilities); "
+        "model 'far' cannot score No and Yes (completions echo, completions top-20 logprobs, completions top-5 logprobs, "
+        "chat top-20 logprobs, chat top-5 logprobs: the reply has no log-probabilities); "
         "expected a server that gives log-probabilities, or `allow_fallback: true` to parse its text"
     )
 

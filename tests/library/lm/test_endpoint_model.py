@@ -11,12 +11,10 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from dpicl.errors import ModelError
 from dpicl.lm.endpoint.scorer import EndpointScorer
@@ -24,7 +22,8 @@ from dpicl.lm.local.tiny import build_tiny_model
 from dpicl.lm.local.transformers_backend import TransformersScorer
 from dpicl.lm.requests import CONTINUATIONS
 from dpicl.lm.spec import ModelSpec
-from tests.library.endpoint_server import Habits, Pairs, serving
+from tests.library.endpoint_server import Habits, serving
+from tests.library.served_model import Local
 
 LESSON = "Answer: Yes\nAnswer: No\nAnswer: Yes"
 PROMPTS = [f"Row {number} is cold. Is it? Yes or No? Answer:" for number in range(12)] + ["Cold? Answer: ", "One word, Answer:"]
@@ -52,33 +51,10 @@ def taught(tiny: Path) -> Path:
     return folder
 
 
-class Local:
-    """Says what a model on disk says, with its start token, if it has one."""
-
-    def __init__(self, folder: Path) -> None:
-        self.tokenizer: Any = AutoTokenizer.from_pretrained(folder)
-        self.model: Any = AutoModelForCausalLM.from_pretrained(folder).eval()
-
-    @torch.inference_mode()
-    def _logprobs(self, text: str) -> tuple[Any, torch.Tensor]:
-        cut = self.tokenizer(text, return_offsets_mapping=True, return_tensors="pt")
-        return cut, self.model(input_ids=cut.input_ids).logits[0].double().log_softmax(-1)
-
-    def read(self, text: str) -> Pairs:
-        cut, logprobs = self._logprobs(text)
-        tokens = cut.input_ids[0].tolist()
-        shown = [text[start:end] or "<s>" for start, end in cut.offset_mapping[0].tolist()]
-        return [(shown[0], None), *((shown[place], float(logprobs[place - 1, tokens[place]])) for place in range(1, len(tokens)))]
-
-    def next(self, text: str, blank: str) -> Pairs:
-        last = self._logprobs(text)[1][-1]
-        return [(self.tokenizer.decode([token]), float(last[token])) for token in range(len(last))]
-
-
 def test_an_echoing_server_scores_as_the_same_model_does_in_this_process(tiny: Path) -> None:
     with serving(Habits(), speaker=Local(tiny)) as server:
         scorer = EndpointScorer(ModelSpec(name="far", kind="endpoint", id="m", url=server.url))
-        assert scorer.description.mode == "completions echo"
+        assert scorer.description.mode == "completions echo"  # untaught it lists no label
         for labels in (CONTINUATIONS, (" Maybe so, or not", " Yes")):
             far, near = scorer.score(PROMPTS, labels), TransformersScorer(str(tiny), device="cpu").score(PROMPTS, labels)
             assert np.abs(far - near).max() < 1e-4 < near.std()
@@ -140,7 +116,7 @@ def test_a_real_server_that_ignores_what_it_is_asked_is_seen_through(transformer
     with pytest.raises(ModelError) as refused:
         EndpointScorer(ModelSpec(name="far", kind="endpoint", id=model, url=url))
     assert (
-        "completions echo: the reply does not repeat what was asked; completions top-20 logprobs: the reply has no log-probabilities"
+        "completions echo: the reply does not repeat what was asked; completions top-20 logprobs, completions top-5 logprobs, chat"
         in str(refused.value)
     )
 

@@ -119,7 +119,7 @@ def test_the_entries_that_are_shown_are_right(file: str, count: int) -> None:
 def test_an_entry_opens(tmp_path_factory: pytest.TempPathFactory) -> None:
     with serving(Habits()) as server:
         scorer = open_scorer(resolve_model(f"{server.url}#m", {}), models_folder=tmp_path_factory.mktemp("models"), corpus=())
-    assert scorer.description.mode == "completions echo"
+    assert scorer.description.mode == "completions top-20 logprobs, else echo"
 
 
 def test_naming_an_endpoint_loads_no_http_library() -> None:

@@ -75,7 +75,7 @@ def test_what_was_opened_for_scores_writes_the_same_texts() -> None:
     with serving(Habits(writes=True)) as server:
         spec = ModelSpec(name="far", kind="endpoint", id="m", url=server.url)
         scorer, writer = EndpointScorer(spec), EndpointScorer(spec, wanted="text")
-        assert scorer.description.mode == "completions echo"
+        assert scorer.description.mode == "completions top-20 logprobs, else echo"
         assert scorer.generate(PROMPTS, **LINE) == writer.generate(PROMPTS, **LINE)
         for one in (scorer, writer):
             assert np.array_equal(one.score(PROMPTS, BLANKED), HashScorer().score(PROMPTS, BLANKED))
@@ -229,8 +229,8 @@ def test_a_server_that_writes_nothing_at_all_is_refused_with_every_reason() -> N
     with serving(Habits(model="other")) as server, pytest.raises(ModelError) as refused:
         opened(server)
     assert str(refused.value) == (
-        "model 'far' cannot write (completions text: status 404; completions bare-text: status 404; "
-        "chat text: status 404; chat bare-text: status 404); expected a server that gives text"
+        "model 'far' cannot write (completions text, completions bare-text, chat text, chat bare-text: status 404); "
+        "expected a server that gives text"
     )
 
 

@@ -1,0 +1,78 @@
+"""Served models: requests for a query, what the server has to read, and whether its scores are those of the same model in this process.
+
+The server keeps the beginnings that it has read, as vLLM does, but for what is echoed; it counts tokens as words. Beside ours stands
+what an echo of every label takes. The bound is every distinct beginning once, and a token of each prompt.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from benchmarks.figures import Figures
+from benchmarks.model import prompts_of, rows_of
+from dpicl.engine.settings import Settings
+from dpicl.lm.endpoint.scorer import EndpointScorer
+from dpicl.lm.local.transformers_backend import TransformersScorer
+from dpicl.lm.models import BUNDLED
+from dpicl.lm.requests import CONTINUATIONS
+from dpicl.lm.spec import ModelSpec
+from tests.library.endpoint_server import Habits, Hashes, Pairs, beginnings, serving, truth
+from tests.library.served_model import Local
+
+COMPARED = 500
+DELAY = 0.02
+
+
+class Sure(Hashes):
+    """Knows that a label comes next."""
+
+    def read(self, text: str) -> Pairs:
+        """See `Speaker`."""
+        return [(token, value and value / (100 if f"{token} " in "".join(CONTINUATIONS) + " " else 1)) for token, value in super().read(text)]
+
+    def next(self, text: str, blank: str) -> Pairs:
+        """See `Speaker`."""
+        return [(token, truth(text, token) / (100 if token in CONTINUATIONS else 1)) for token, _ in super().next(text, blank)]
+
+
+def _spec(url: str) -> ModelSpec:
+    return ModelSpec(name="far", kind="endpoint", id="m", url=url, api="completions")
+
+
+def prefill(figures: Figures, prompts: list[str], name: str) -> None:
+    """Requests and words read, for a query."""
+    with serving(Habits(delay_seconds=DELAY), speaker=Sure()) as server:
+        scorer = EndpointScorer(_spec(server.url))
+        scorer.score(prompts[:1], CONTINUATIONS)  # how labels are cut
+        opening, server.prefilled, server.begun = len(server.requests), 0, set()
+        scorer.score(prompts[1:], CONTINUATIONS)
+        least = len({beginning for prompt in prompts[1:] for beginning in beginnings(prompt)[:-1]}) + len(prompts) - 1
+        echoed = sum(len(beginnings(prompt)) + 1 for prompt in prompts[1:]) * len(CONTINUATIONS)
+        figures.at_most(f"requests per query, {name}", (len(server.requests) - opening) / len(set(prompts[1:])), 1)
+        print(f"{name}: echoing every label reads {echoed / least:.1f}x the bound")
+        figures.at_most(f"tokens read over the bound, {name}", server.prefilled / least, 1.1, "x")
+
+
+def agreement(figures: Figures, prompts: list[str]) -> None:
+    """The bundled model behind a server and in this process."""
+    with serving(Habits(), speaker=Local(BUNDLED)) as server:
+        scorer = EndpointScorer(_spec(server.url))
+        far, near = scorer.score(prompts, CONTINUATIONS), TransformersScorer(str(BUNDLED), device="cpu").score(prompts, CONTINUATIONS)
+    print(f"the server's mode: {scorer.description.mode}")
+    figures.at_most(f"served and local, {len(prompts)} prompts, nats apart", float(np.abs(far - near).max()), 1e-4)
+
+
+def measure(figures: Figures) -> None:
+    """Everything, on adult with eight demonstrations."""
+    contract, split = rows_of(Settings.from_environment(), "adult")
+    cells = {method: prompts_of(method, split, contract, 0) for method in ("gdp_tabicl", "ldp_tabicl")}  # type: ignore[arg-type]
+    for method, prompts in cells.items():
+        cell, texts = next((cell, texts) for cell, texts in prompts.items() if cell.epsilon == 1.0)
+        prefill(figures, texts, f"adult {method} {cell.shots} rows")
+    agreement(figures, [text for prompts in cells.values() for texts in prompts.values() for text in texts][:COMPARED])
+
+
+if __name__ == "__main__":
+    _figures = Figures()
+    measure(_figures)
+    _figures.finish()
