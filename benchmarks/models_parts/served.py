@@ -28,7 +28,9 @@ class Sure(Hashes):
 
     def read(self, text: str) -> Pairs:
         """See `Speaker`."""
-        return [(token, value and value / (100 if f"{token} " in "".join(CONTINUATIONS) + " " else 1)) for token, value in super().read(text)]
+        return [
+            (token, value and value / (100 if f"{token} " in "".join(CONTINUATIONS) + " " else 1)) for token, value in super().read(text)
+        ]
 
     def next(self, text: str, blank: str) -> Pairs:
         """See `Speaker`."""
