@@ -22,7 +22,7 @@ from dpicl.types import QueryTable
 
 EPSILON, SHOTS, DRAWS, QUERIES, SEEDS = 1.0, 8, 8, 40, range(1)
 GOAL = 0.08
-TODAY = {"central": 0.0, "local": 0.0}
+"""Of AUC. One draw itself is byte for byte what it was before there were several: tests say so."""
 
 
 def _aucs(contract: Contract, split: SplitTable, name: str, seed: int, scorer: Scorer) -> list[float]:
@@ -68,4 +68,3 @@ def measure(figures: Figures) -> None:
         means = np.nanmean(np.array(runs, float), axis=0)
         print(f"  {'mean':12} {trust:8}" + "".join(f"{mean:10.3f}" for mean in means), flush=True)
         figures.at_least(f"{trust}-averaged-draws-auc-above-one-draw", float(means[1] - means[0]), GOAL)
-        figures.at_least(f"{trust}-one-draw-auc", float(means[0]), TODAY[trust])
