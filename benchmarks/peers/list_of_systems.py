@@ -61,7 +61,7 @@ SYSTEMS = (
     System("dplib_forest", "diffprivlib forest", "models", peers=True),
     System("mst", "MST", "published", delta=True),
     System("dp_ebm", "DP-EBM", "models", peers=True, delta=True),
-    System("dp_xgboost", "DP-XGBoost", "", absent="its package is source alone, for a compiler; the build did not end in twenty minutes"),
+    System("dp_xgboost", "DP-XGBoost", "", absent="its package is source alone: not built here"),
     System("smartnoise", "SmartNoise Synth", "", absent="its MST and AIM are those of private-pgm"),
     System("aim", "AIM", "published", delta=True, slow=True),
     System("ldp_tabicl", "LDP-TabICL", "ours", ours=True, local=True),

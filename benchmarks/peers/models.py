@@ -65,7 +65,7 @@ def run_multi_freq(table: Arrays, job: Job) -> dict[str, float] | None:
     reports = [smp.SMP_ADP_Client(row, sizes, len(sizes), job["epsilon"], True) for row in with_label.tolist()]
     logs = np.zeros((len(test), classes))
     shares = [
-        np.maximum(np.asarray(one), 1e-4).reshape(-1, classes)
+        np.maximum(np.asarray(one, dtype=float), 1e-4).reshape(-1, classes)
         for one in smp.SMP_ADP_Aggregator_MI(reports, sizes, len(sizes), job["epsilon"])
     ]
     for column, joint in enumerate(shares):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -25,7 +25,8 @@ def report(results: Sequence[Result], figures: Figures) -> None:
         shown = [one for one in SYSTEMS if one.local == local]
         for epsilon in EPSILONS:
             if means := _means(results, epsilon, {one.name for one in shown}, THE):
-                _summary(epsilon, shown, means, _means(results, epsilon, {one.name for one in shown}, "lr"), _reasons(results, epsilon))
+                at = [one for one in results if one["epsilon"] == epsilon]
+                _summary(epsilon, shown, means, _means(results, epsilon, {one.name for one in shown}, "lr"), at)
                 _by_table(shown, means)
                 if not local:
                     _figure(figures, epsilon, means)
@@ -45,10 +46,10 @@ def _means(results: Sequence[Result], epsilon: float, systems: set[str], kind: s
     }
 
 
-def _reasons(results: Sequence[Result], epsilon: float) -> dict[str, str]:
+def _reasons(results: Sequence[Result]) -> dict[str, str]:
     reasons: dict[str, set[str]] = defaultdict(set)
     for one in results:
-        if "missing" in one and one["epsilon"] == epsilon:
+        if "missing" in one:
             reasons[one["system"]].add(f"{one['table']}: {one['missing']}")
     return {name: "; ".join(sorted(of_system)) for name, of_system in reasons.items()}
 
@@ -64,9 +65,10 @@ def ranks(means: Means, ours: str) -> dict[str, float]:
     return {name: float(np.mean(of_system)) for name, of_system in found.items()}
 
 
-def _summary(epsilon: float, shown: Sequence[System], means: Means, linear: Means, reasons: Mapping[str, str]) -> None:
+def _summary(epsilon: float, shown: Sequence[System], means: Means, linear: Means, results: Sequence[Result]) -> None:
+    reasons, fits = _reasons(results), Counter(one["system"] for one in results if THE in one)
     among, own = ranks(means, OURS), {one.name: ranks(means, one.name) for one in shown if one.ours}
-    print(f"\nepsilon = {epsilon:g}: {'system':20}{'mean':>7}{'(lr)':>7}{'worst':>7}{'rank':>7}{'tables':>8}")
+    print(f"\nepsilon = {epsilon:g}: {'system':20}{'mean':>7}{'(lr)':>7}{'worst':>7}{'rank':>7}{'tables':>8}{'fits':>6}")
     for one in shown:
         scores = [of_table[one.name] for of_table in means.values() if one.name in of_table]
         if not scores:
@@ -74,7 +76,7 @@ def _summary(epsilon: float, shown: Sequence[System], means: Means, linear: Mean
             continue
         rank = own[one.name][one.name] if one.ours else among[one.name]
         by_lr = np.mean([of_table[one.name] for of_table in linear.values() if one.name in of_table])
-        print(f"{'':15}{one.title:20}{np.mean(scores):7.3f}{by_lr:7.3f}{min(scores):7.3f}{rank:7.2f}{len(scores):8}")
+        print(f"{'':15}{one.title:20}{np.mean(scores):7.3f}{by_lr:7.3f}{min(scores):7.3f}{rank:7.2f}{len(scores):8}{fits[one.name]:6}")
         if one.name in reasons:
             print(f"{'':15}  missing on {reasons[one.name][:200]}")
 

@@ -31,7 +31,7 @@ class ModelMarginals:
         tables = dict(zip(tree.scopes, tree.views(model.shares), strict=True))
         self._shares: list[Factor] = [(tables[*clique.columns, tree.label], (tree.label, *clique.columns)) for clique in tree.cliques]
         self._given = [
-            (table / table.sum(axis=tuple(axes.index(column) for column in clique.rest), keepdims=True), axes)
+            (_given(table, tuple(axes.index(column) for column in clique.rest)), axes)
             for clique, (table, axes) in zip(tree.cliques, self._shares, strict=True)
         ]
         self._brought_in = {column: place for place, clique in enumerate(tree.cliques) for column in clique.rest}
@@ -63,6 +63,12 @@ class ModelMarginals:
         while (parent := self.tree.cliques[line[-1]].parent) is not None:
             line.append(parent)
         return line
+
+
+def _given(table: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+    """Shares of what is along these axes given the others; 0 where these have no share, which is their part of any product."""
+    sums = table.sum(axis=axes, keepdims=True)
+    return np.divide(table, sums, out=np.zeros_like(table), where=sums > 0)
 
 
 def _product(one: Factor, other: Factor) -> Factor:

@@ -123,6 +123,18 @@ def test_marginals_that_no_clique_has_are_those_of_the_rows() -> None:
         assert np.abs(found - marginals.over(scope)).sum() < 0.03
 
 
+def test_marginals_of_a_model_whose_cliques_meet_in_a_bin_without_rows() -> None:
+    joint = np.random.default_rng(0).random((2, 2, 2, 2))
+    scopes = ((0, 1, 3), (1, 2, 3))
+    model = graphical_model((2, 2, 2, 2), [NoisyMarginal(scope, joint.sum(axis=({0, 1, 2} - {*scope}).pop()), 1.0) for scope in scopes])
+    joint[:, 1] = 0
+    joint /= joint.sum()
+    for scope, share in zip(model.tree.scopes, model.tree.views(model.shares), strict=True):
+        share[...] = np.moveaxis(joint.sum(axis=({0, 1, 2} - {*scope}).pop()), -1, 0)
+    expected = np.einsum("aby,bcy->acy", joint.sum(axis=2), joint.sum(axis=0) / np.maximum(joint.sum(axis=(0, 2)), 1e-9)[:, np.newaxis])
+    np.testing.assert_allclose(ModelMarginals(model).over((0, 2)), expected, atol=1e-9)
+
+
 def test_a_pair_is_counted_only_if_its_clique_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = drawn(5000, 0)
     rows[:, 1] = rows[:, 0]
