@@ -129,7 +129,9 @@ CASES = (
         less_noise(_collection(_STATED * float(LESS_NOISE), _SUBSET)),
         Mutant("budget-for-every-column", "the answer spends the budget once for each of its columns", _collection(3 * _STATED, _SUBSET)),
     ),
-    _client("client-agreement", "one client's answer over two columns, or whether they agree", _STATED, _collection(_STATED, _AGREEMENT)).with_mutants(
+    _client(
+        "client-agreement", "one client's answer over two columns, or whether they agree", _STATED, _collection(_STATED, _AGREEMENT)
+    ).with_mutants(
         less_noise(_collection(_STATED * float(LESS_NOISE), _AGREEMENT)),
         Mutant("bit-for-free", "whether they agree is answered with as much budget again", _collection(2 * _STATED, _AGREEMENT)),
     ),

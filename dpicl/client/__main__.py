@@ -75,7 +75,9 @@ def print_reports(typed: list[str]) -> None:
     parser.add_argument("--epsilon", type=float, required=True, help="privacy parameter of one report")
     parser.add_argument("--design", choices=_DESIGNS, default="subset", help="which columns a client reports")
     parser.add_argument("--columns", type=int, help="with subset: number of columns in a report")
-    parser.add_argument("--about", action="append", default=[], metavar="NAME", help="an attribute to ask for (repeatable); all if left out")
+    parser.add_argument(
+        "--about", action="append", default=[], metavar="NAME", help="an attribute to ask for (repeatable); all if left out"
+    )
     parser.add_argument("--id", help="a column that identifies clients, if the contract protects rows and there are several clients")
     parser.add_argument(
         "--cap",
