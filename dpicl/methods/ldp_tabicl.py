@@ -65,7 +65,7 @@ class LdpTabicl(RowMethod[Collected]):
     trust: ClassVar[Trust] = "local"
     options = LdpOptions
     draw_version = 1
-    post_version = 1
+    post_version = 2
     artefact = "released_reports.npz"
     first_versions = (1,)
     is_default = True

@@ -15,8 +15,6 @@ Not covered many columns: the work is that of all cells, and `tree` works on few
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from dpicl.tabular.local.moments import analyse, orders, synthesise
@@ -30,19 +28,11 @@ They were chosen once, among four, where few clients report at epsilon = 1: on b
 _STEPS = 200
 
 
-def log_linear(observed: Observed, label_spreads: Sequence[float] = ()) -> np.ndarray:
-    """Equations (1) and (2): shares of cells, shape `sizes`, positive, of sum 1.
-
-    Args:
-        label_spreads: s of every column but the last with the last one; those of (2) if left out.
-    """
+def log_linear(observed: Observed) -> np.ndarray:
+    """Equations (1) and (2): shares of cells, shape `sizes`, positive, of sum 1."""
     order = orders(observed.sizes)
     free = (order > 0) & (order <= len(SPREADS)) & observed.covered
-    spreads = np.array([1.0, *SPREADS])[np.minimum(order, len(SPREADS))]
-    for axis, spread in enumerate(label_spreads):
-        with_label = tuple(slice(1, None) if one in (axis, order.ndim - 1) else 0 for one in range(order.ndim))
-        spreads[with_label] = spread
-    weights = 1 / spreads[free] ** 2
+    weights = 1 / np.array([1.0, *SPREADS])[order[free]] ** 2
 
     def loss(theta: np.ndarray) -> tuple[float, np.ndarray]:
         shares = _shares(theta, free)

@@ -22,7 +22,6 @@ from math import prod
 
 import numpy as np
 
-from dpicl.tabular.local.bonds import label_spreads
 from dpicl.tabular.local.log_linear import log_linear
 from dpicl.tabular.local.observed import Observed, Reported
 
@@ -59,13 +58,9 @@ def tree(observed: Observed | Reported) -> Tree:
 
     label = len(observed.sizes) - 1
     features = range(label)
-    with_label = [observed.on((column, label)) for column in features]
-    spreads = label_spreads(with_label)
-    alone = [log_linear(seen, [spread]) for seen, spread in zip(with_label, spreads, strict=True)]
+    alone = [log_linear(observed.on((column, label))) for column in features]
     pairs = {
-        (i, j): log_linear(observed.on((i, j, label)), spreads[[i, j]])
-        if _is_asked(observed, (i, j, label))
-        else _apart(alone[i], alone[j])
+        (i, j): log_linear(observed.on((i, j, label))) if _is_asked(observed, (i, j, label)) else _apart(alone[i], alone[j])
         for i, j in combinations(features, 2)
     }
     costs = np.zeros((label, label))

@@ -16,7 +16,6 @@ from dpicl.errors import DataError, ParameterError
 from dpicl.mechanisms.randomised_response import Response, randomise, response
 from dpicl.mechanisms.unary_encoding import Unary
 from dpicl.randomness import stream
-from dpicl.tabular.local.bonds import label_spreads
 from dpicl.tabular.local.estimate import LEAST_ROWS, estimated_rows, maximum_likelihood
 from dpicl.tabular.local.log_linear import log_linear
 from dpicl.tabular.local.moments import analyse, contrasts, orders, places, synthesise
@@ -286,28 +285,6 @@ def test_questions_are_about_some_columns_only() -> None:
         assert asked_for == {1, 3, 4}
     many = questionnaire((2,) * 42, "subset", 5.0, about=tuple(range(41))[::-1][:40][::-1])
     assert {column for one in many.questions for column in one.columns} == {*range(1, 42)} and len(many.questions) < MOST_QUESTIONS
-
-
-@pytest.mark.parametrize("design", ["pairs", "agreement"])
-def test_of_many_columns_that_say_nothing_less_is_believed_than_of_the_one_that_says_all(design: str) -> None:
-    rng, sizes = np.random.default_rng(0), (2,) * 31
-    rows = rng.integers(2, size=(20_000, 31)).astype(np.uint8)
-    rows[:, 7] = np.where(rng.random(20_000) < 0.5, rows[:, 30], rows[:, 7])
-    seen = observed_tally(asked(rows, design, 1.0, sizes))
-    spreads = label_spreads([seen.on((column, 30)) for column in range(30)])
-    assert spreads.argmax() == 7 and spreads[7] > 5 * np.median(spreads)
-    drawn = tree(seen).rows(50_000, np.random.default_rng(1))
-    bonds = [abs((drawn[:, column] == drawn[:, 30]).mean() - 0.5) for column in range(30)]
-    assert bonds[7] > 0.15 and np.mean([bond for column, bond in enumerate(bonds) if column != 7]) < 0.025
-
-
-def test_where_all_columns_say_a_little_none_is_left_out() -> None:
-    rng, sizes = np.random.default_rng(0), (2,) * 21
-    label = rng.integers(2, size=60_000)
-    rows = np.stack([*(np.where(rng.random(60_000) < 0.2, label, rng.integers(2, size=60_000)) for _ in range(20)), label], axis=1)
-    seen = observed_tally(asked(rows.astype(np.uint8), "pairs", 1.0, sizes))
-    spreads = label_spreads([seen.on((column, 20)) for column in range(20)])
-    assert spreads.min() > 0.05 and spreads.max() < 4 * spreads.min()
 
 
 def test_no_client_no_rows() -> None:
