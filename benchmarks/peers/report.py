@@ -67,14 +67,15 @@ def ranks(means: Means, ours: str) -> dict[str, float]:
 
 def _summary(epsilon: float, shown: Sequence[System], means: Means, linear: Means, results: Sequence[Result]) -> None:
     reasons, fits = _reasons(results), Counter(one["system"] for one in results if THE in one)
-    among, own = ranks(means, OURS), {one.name: ranks(means, one.name) for one in shown if one.ours}
+    own = {one.name: ranks(means, one.name) for one in shown if one.ours}
+    among = next(iter(own.values()))
     print(f"\nepsilon = {epsilon:g}: {'system':20}{'mean':>7}{'(lr)':>7}{'worst':>7}{'rank':>7}{'tables':>8}{'fits':>6}")
     for one in shown:
         scores = [of_table[one.name] for of_table in means.values() if one.name in of_table]
         if not scores:
             print(f"{'':15}{one.title:20} missing{one.absent and f': {one.absent}'}")
             continue
-        rank = own[one.name][one.name] if one.ours else among[one.name]
+        rank = own.get(one.name, among)[one.name]
         by_lr = np.mean([of_table[one.name] for of_table in linear.values() if one.name in of_table])
         print(f"{'':15}{one.title:20}{np.mean(scores):7.3f}{by_lr:7.3f}{min(scores):7.3f}{rank:7.2f}{len(scores):8}{fits[one.name]:6}")
         if one.name in reasons:
@@ -82,10 +83,12 @@ def _summary(epsilon: float, shown: Sequence[System], means: Means, linear: Mean
 
 
 def _by_table(shown: Sequence[System], means: Means) -> None:
-    print(f"  {'table':14}" + "".join(f"{one.name:>13}" for one in shown))
+    """A star marks the best, to three digits."""
+    names = [one.name for one in shown if any(one.name in of_table for of_table in means.values())]
+    print(f"  {'table':14}" + "".join(f"{name:>13}" for name in names))
     for table, of_table in sorted(means.items(), key=lambda pair: TABLES.index(pair[0])):
-        best = max(of_table.values(), default=0)
-        cells = (f"{of_table[one.name]:.3f}{'*' if of_table[one.name] == best else ' '}" if one.name in of_table else "-" for one in shown)
+        scores = {name: round(score, 3) for name, score in of_table.items()}
+        cells = (f"{scores[name]:.3f}{'*' if scores[name] == max(scores.values()) else ' '}" if name in scores else "- " for name in names)
         print(f"  {table:14}" + "".join(f"{cell:>13}" for cell in cells))
 
 
