@@ -22,7 +22,7 @@ TABLES = {800: 32, 5_000: 32}
 """How many tables of so many clients."""
 WAYS = ("subset", "agreement", "about")
 """Cells of some columns; agreement too; and that where it is public which columns matter."""
-GOALS = {800: (0.56, 0.02), 5_000: (0.65, 0.02)}
+GOALS = {800: (0.56, 0.02), 5_000: (0.62, 0.02)}
 """AUC, and what `agreement` adds to it."""
 
 

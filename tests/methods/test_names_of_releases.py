@@ -26,7 +26,8 @@ from dpicl.methods.tabular_method import TabularMethod
 from dpicl.pipeline import Cell, Unit
 from tests.methods.examples import TABULAR, contract_for, every_method, rows_for, unit_for
 
-NUMBERS = {bool: (False, True), int: (2, 3), float: (0.25, 0.75), type(None): (None,)}
+PLAIN = {bool: (False, True), int: (2, 3), float: (0.25, 0.75), str: ("band", "colour"), type(None): (None,)}
+"""Values of a type; texts name attributes of the contract."""
 
 
 def _values(kind: Any) -> Iterator[Any]:
@@ -43,7 +44,7 @@ def _values(kind: Any) -> Iterator[Any]:
     elif origin is dict:
         yield from ({"other": options} for options in _ways(inner[1], together=2))
     else:
-        yield from NUMBERS[kind]
+        yield from PLAIN[kind]
 
 
 def _ways(kind: type[Frozen], together: int = 3) -> list[dict[str, Any]]:
