@@ -15,7 +15,7 @@ import torch
 from transformers import LogitsProcessor, LogitsProcessorList
 
 from dpicl.lm.local.batching import pad_left, plan_batches
-from dpicl.lm.local.padded_reader import run_with_oom_retry
+from dpicl.lm.local.padded_reader import ReadingMode, run_with_oom_retry
 from dpicl.lm.requests import Tokens, before_stop
 from dpicl.randomness import stream
 
@@ -31,6 +31,7 @@ def generate(
     seed: int,
     token_budget: int,
     device: torch.device,
+    mode: ReadingMode,
 ) -> list[str]:
     """What follows every row, up to a stop string, the model's own end or `new_tokens`.
 
@@ -62,7 +63,8 @@ def generate(
         return {row: before_stop(text, stop) for row, text in zip(batch, written, strict=True)}
 
     texts: dict[int, str] = {}
-    for batch in plan_batches([len(row) + new_tokens for row in rows], token_budget):
+    together = mode.pads and mode.apart is None  # transformers counts positions by itself here
+    for batch in plan_batches([len(row) + new_tokens for row in rows], token_budget if together else 0):
         for written in run_with_oom_retry(batch, write):
             texts |= written
     return [texts[row] for row in range(len(rows))]

@@ -162,6 +162,8 @@ class GrowingRows:
 
 def token_bytes(reader: Reader) -> int | None:
     """Bytes that the cache takes for one token, or None if this model cannot be read in steps: a small probe decides."""
+    if reader.mode.layout != "padded" or reader.mode.apart is not None:
+        return None
     chunk = _Chunk([(0, 0), (0, 1)], np.zeros(2, dtype=np.int64))
     try:
         chunk.read(reader, [row[:length] for row, length in zip(_PROBE, _PROBED, strict=True)])

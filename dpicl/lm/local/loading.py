@@ -5,21 +5,16 @@ No code from a model's folder is run, and no pickled weights are read.
 
 from __future__ import annotations
 
-import inspect
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from dpicl.errors import ModelError, ParameterError
 from dpicl.lm.local.model_files import Dtype
 from dpicl.lm.requests import Tokens
-
-_FORWARD_INPUTS = {"attention_mask", "position_ids", "logits_to_keep"}
-_LOAD_ERRORS = (OSError, ValueError, ImportError, KeyError, RuntimeError, SafetensorError)
 
 
 def choose_device(device: str) -> torch.device:
@@ -36,8 +31,8 @@ def choose_device(device: str) -> torch.device:
     return chosen
 
 
-def load(folder: Path, name: str, dtype: Dtype, attention: str | None) -> tuple[Any, Any]:
-    """Tokenizer and model from a folder, offline; None lets the model choose how it attends.
+def load(folder: Path, name: str, dtype: Dtype) -> tuple[Any, Any]:
+    """Tokenizer and model from a folder, offline.
 
     `dtype` goes to `from_pretrained`, which keeps the rotary frequencies in float32; a
     later `.to(torch.bfloat16)` would round them and move decisions in long prompts.
@@ -48,21 +43,26 @@ def load(folder: Path, name: str, dtype: Dtype, attention: str | None) -> tuple[
     transformers_logging.disable_progress_bar()
     safely: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
     weights: dict[str, Any] = {"dtype": getattr(torch, dtype), "use_safetensors": True, "output_loading_info": True}
-    weights |= {"attn_implementation": attention} if attention else {}
     loaded: Any
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, **safely)
         loaded = AutoModelForCausalLM.from_pretrained(folder, **weights, **safely)
-    except _LOAD_ERRORS as error:
+    except Exception as error:  # noqa: BLE001 - every architecture fails in ways of its own
         reason = (str(error).strip() or type(error).__name__).splitlines()[0][:200].rstrip(" .:")
         raise ModelError(f"model {name!r} cannot be loaded ({reason}); expected config, safetensors and tokenizer files") from None
     model, report = loaded
     missing = len(report["missing_keys"]) + len(report["mismatched_keys"])
     if missing:
         raise ModelError(f"model {name!r} lacks {missing} of its weights; expected complete safetensors files")
-    if not set(inspect.signature(model.forward).parameters) >= _FORWARD_INPUTS:
-        raise ModelError(f"model {name!r} is a {type(model).__name__}; expected a decoder that takes {sorted(_FORWARD_INPUTS)}")
     return tokenizer, model
+
+
+def vocabulary_of(model: Any, name: str) -> int:
+    """Ids of tokens that a model can read are below it. Raises ModelError: it has no such table."""
+    try:
+        return int(model.get_input_embeddings().weight.shape[0])
+    except Exception:  # noqa: BLE001 - as above
+        raise ModelError(f"model {name!r} is a {type(model).__name__} without a table of tokens; expected a language model") from None
 
 
 def leading_tokens(tokenizer: Any) -> Tokens:
