@@ -21,7 +21,7 @@ from tools.architectures.small import names
 
 RESULTS = Path(__file__).with_name("results.json")
 SECONDS = 240
-PROCESSES = 2
+PROCESSES = 3
 
 
 def checked(name: str, tokenizer_folder: Path) -> Finding:
@@ -56,7 +56,8 @@ def main() -> None:
         findings = []
         for finding in pool.map(lambda name: checked(name, tokenizer_folder), chosen):
             findings.append(finding)
-            print(f"{finding.name}: {finding.verdict}; {finding.reads}; {finding.sentence}", flush=True)
+            sys.stdout.write(f"{finding.name}: {finding.verdict}; {finding.reads}; {finding.sentence}\n")
+            sys.stdout.flush()
     if chosen == names():
         RESULTS.write_text(json.dumps([as_row(finding) for finding in findings], indent=0) + "\n", encoding="utf-8")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -26,11 +27,15 @@ LEAST_MOVE = 1e-2
 ANSWERS = (" No", " Yes", " a clerk of the state", " a clerk")
 EXAMPLE = "The person is {} years old and works as a clerk. Does this person earn more? Answer: {}\n"
 QUERY = "The person is {} years old. Does this person earn more? Answer:"
-PROMPTS = tuple(
-    "".join(EXAMPLE.format(20 + 3 * line * (place + 1) // (1 + line % 2), ("Yes", "No")[place % 2]) for place in range(line % 4))
-    + QUERY.format(30 + line)
-    for line in range(10)
-) + ("Is", "".join(EXAMPLE.format(41, "Yes") for _ in range(3)) + QUERY.format(77))
+PROMPTS = (
+    *(
+        "".join(EXAMPLE.format(20 + 3 * line * (place + 1) // (1 + line % 2), ("Yes", "No")[place % 2]) for place in range(line % 4))
+        + QUERY.format(30 + line)
+        for line in range(10)
+    ),
+    "Is",
+    EXAMPLE.format(41, "Yes") * 3 + QUERY.format(77),
+)
 UNITS = 1 << 20
 RULE = VoteRule("probability", 30, UNITS)
 NEW_TOKENS = 8
@@ -59,11 +64,12 @@ class Oracle:
     def __init__(self, home: Path) -> None:
         self.known = len(AutoTokenizer.from_pretrained(home))
         self._model = AutoModelForCausalLM.from_pretrained(home, dtype=torch.float32, local_files_only=True).eval()
+        self._options = {"use_cache": False} if "use_cache" in inspect.signature(self._model.forward).parameters else {}
 
     def after(self, tokens: Tokens) -> torch.Tensor:
         """Logits of what follows a prompt."""
         with torch.inference_mode():
-            return self._model(input_ids=torch.tensor([tokens])).logits[0, -1].float()
+            return self._model(input_ids=torch.tensor([tokens]), **self._options).logits[0, -1].float()
 
     def score(self, scorer: TransformersScorer, prompt: str, answer: str) -> float:
         """See `Scorer.score`."""
@@ -92,6 +98,7 @@ def check(name: str, tokenizer_folder: Path, home: Path) -> Finding:
     try:
         write_small(name, tokenizer_folder, home)
         oracle = Oracle(home)
+        oracle.after(tuple(range(2, 40)))
     except Exception as error:  # noqa: BLE001 - an architecture fails in any way
         return Finding(name, "not built", sentence=_sentence(error))
     gc.collect()
@@ -149,7 +156,7 @@ def _session_difference(oracle: Oracle, session: VotingSession, requests: list[V
         steps: list[Tokens | None] = [new, new[:1], None if step > 3 else new]
         requests = [VoteRequest(one.public, one.voters, one.written + (tokens or ())) for one, tokens in zip(requests, steps, strict=True)]
         for request, votes, tokens in zip(requests, session.vote(steps), steps, strict=True):
-            if tokens is not None and votes is not None and (step < 6 or step == len(written) - 1):
+            if tokens is not None and votes is not None and step in (0, 3, 5, len(written) - 1):
                 worst = max(worst, _vote_difference(oracle, request, votes))
     return worst
 

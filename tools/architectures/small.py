@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ _SIZES: tuple[tuple[int, str], ...] = (  # names of fields by the size that they
     ),
     (
         HEAD_WIDTH,
-        """head_dim qk_nope_head_dim v_head_dim qk_head_dim index_head_dim linear_key_head_dim linear_value_head_dim linear_head_dim
+        """head_dim qk_nope_head_dim v_head_dim index_head_dim linear_key_head_dim linear_value_head_dim linear_head_dim
         swa_head_dim global_head_dim d_kv dim_head d_head kv_channels attention_head_size mamba_d_state ssm_state_size state_size
         q_lora_rank kv_lora_rank o_lora_rank laurel_rank hc_lowrank adapter_rank mamba_dt_rank time_step_rank mamba_head_dim
         router_hidden_size ple_embed_dim lora_rank qk_dim chunk_size mamba_chunk_size attention_chunk_size floor_scale num_buckets
@@ -56,17 +57,17 @@ _SIZES: tuple[tuple[int, str], ...] = (  # names of fields by the size that they
     ),
     (
         PLACES,
-        """max_position_embeddings n_positions n_ctx max_seq_len model_max_length context_length max_target_positions
-        max_source_positions encoder_hash_byte_group_vocab ngram_vocab_size_base codebook_size""",
+        """max_source_positions encoder_hash_byte_group_vocab ngram_vocab_size_base codebook_size""",
     ),
     (
         2,
-        "num_experts_per_tok moe_topk num_experts_per_token moe_k topk_group n_group num_shared_experts zero_expert_num num_key_value_heads",
+        "num_experts_per_tok moe_topk num_group n_groups num_experts_per_token moe_k topk_group n_group num_shared_experts zero_expert_num num_key_value_heads swa_num_key_value_heads",
     ),
 )
-_LAYERS = tuple("num_hidden_layers n_layer n_layers num_layers decoder_layers encoder_layers num_blocks depth".split())
+_LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "decoder_layers", "encoder_layers", "num_blocks", "depth")
 """Fields that count layers; they grow together until every kind of layer is there."""
 _SIZE_OF = {name: size for size, names in _SIZES for name in names.split()}
+_PLACES = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "model_max_length", "context_length", "max_target_positions")
 _VOCABULARIES = ("vocab_size", "unpadded_vocab_size", "decoder_vocab_size", "vocab_size_per_layer_input")
 _INDEXER = {
     "indexer_n_heads": 4,
@@ -81,8 +82,11 @@ _OWN: dict[str, Fields] = {
         "attn_config": {"rope_theta": 10000.0, "kv_n_heads": 2, "clip_qkv": 8},
         "ffn_config": {"ffn_hidden_size": 64, "moe_num_experts": 4, "moe_top_k": 2, "hidden_size": WIDTH},
     },
+    "dots3_note": {"text_config": {"per_layer_config": None, "head_dim": 24}},
+    "dots3_note_text": {"per_layer_config": None, "head_dim": 24},
     "dots1": {"n_routed_experts": 4, "n_shared_experts": 1, "num_experts_per_tok": 2},
-    "gemma3n_text": {"num_hidden_layers": 10, "num_kv_shared_layers": 5},
+    "longcat_flash": {"head_dim": 8},
+    "gemma3n_text": {"intermediate_size": 2 * WIDTH, "num_hidden_layers": 10, "num_kv_shared_layers": 5},
     "gpt_neo": {"attention_types": [[["global", "local"], 2]]},
     "hunyuan_v1_dense": {"head_dim": HEAD_WIDTH},
     "hunyuan_v1_moe": {"head_dim": HEAD_WIDTH},
@@ -118,7 +122,10 @@ _OWN: dict[str, Fields] = {
     "mistral window": {"sliding_window": WINDOW},
     "bert decoder": {"is_decoder": True},
     "roberta decoder": {"is_decoder": True},
-    "bloom": {},
+    "bamba": {"attn_layer_indices": [1, 3]},
+    "deepseek_v2": {"num_experts_per_tok": 2},
+    "granitemoehybrid": {"layer_types": ["linear_attention", "full_attention"] * 2},
+    "xmod": {"default_language": "en_XX"},
 }  # fmt: skip
 """Fields of single architectures, and of further variants: an architecture's name and a word."""
 
@@ -155,22 +162,28 @@ def _shrunk(usual: PreTrainedConfig, vocabulary: int, layers: int) -> Fields:
     """Fields of a config that make it small."""
     fields: Fields = {}
     heads = vars(usual).get("num_attention_heads")
-    for key, value in vars(usual).items():
+    for key in sorted(field.name for field in dataclasses.fields(usual)):  # what is derived from them is not stated again
+        value = vars(usual).get(usual.attribute_map.get(key, key))
         if isinstance(value, PreTrainedConfig):
             fields[key] = _shrunk(value, vocabulary, layers)
-        elif isinstance(value, bool) or not isinstance(value, int):
-            continue
-        elif key in _VOCABULARIES:
-            fields[key] = vocabulary
-        elif key.endswith(("_token_id", "_token_index")):
-            fields[key] = value if value < 2 else vocabulary - 1 - sum(map(ord, key)) % SPARE
-        elif key in _LAYERS:
-            fields[key] = min(value, layers)
-        elif key == "num_key_value_heads":
-            fields[key] = min(value, HEADS if value == heads else 2)
-        elif key in _SIZE_OF:
-            fields[key] = min(value, _SIZE_OF[key])
+        elif isinstance(value, int) and not isinstance(value, bool):
+            small = HEADS if key == "num_key_value_heads" and value == heads else _small(key, value, vocabulary, layers)
+            fields |= {} if small is None else {key: small}
     return fields
+
+
+def _small(key: str, value: int, vocabulary: int, layers: int) -> int | None:
+    """A number for a field of this name and usual value; None leaves it alone."""
+    if key in _VOCABULARIES:
+        return vocabulary
+    if key.endswith(("_token_id", "_token_index")):
+        return value if value < 2 else vocabulary - 1 - sum(map(ord, key)) % SPARE
+    if key == "qk_head_dim":
+        return HEAD_WIDTH + _SIZE_OF["qk_rope_head_dim"]
+    if key in _PLACES:
+        return PLACES
+    most = layers if key in _LAYERS else _SIZE_OF.get(key)
+    return None if most is None else min(value, most)
 
 
 def write_small(name: str, tokenizer_folder: Path, home: Path) -> None:

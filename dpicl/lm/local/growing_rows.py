@@ -16,7 +16,7 @@ import torch
 from transformers import Cache, DynamicLayer
 
 from dpicl.lm.local.batching import pad_left, plan_batches
-from dpicl.lm.local.padded_reader import read_padded, run_with_oom_retry
+from dpicl.lm.local.padded_reader import read_padded, run_with_oom_retry, tolerance_of
 from dpicl.lm.local.vote_reader import Key, Reader, Rows, count_votes, read_fresh
 from dpicl.lm.requests import Tokens
 from dpicl.lm.votes.voting import OpenRequests, VoteRequest, VoteRule, Votes
@@ -173,7 +173,7 @@ def token_bytes(reader: Reader) -> int | None:
     except Exception:  # noqa: BLE001 - models of other kinds, such as hybrid ones, fail in ways of their own
         return None
     wanted = [(len(row) - 1,) for row in _PROBE]
-    tolerance = 1e-3 if reader.model.dtype == torch.float32 else 0.1
+    tolerance = tolerance_of(reader.model)
     for places, whole in read_padded(reader.model, _PROBE, wanted, device=reader.device, token_budget=64):
         if not torch.allclose(whole.float(), logits[[row for row, _ in places]].float(), rtol=tolerance, atol=tolerance):
             return None

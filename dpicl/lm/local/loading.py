@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 from transformers.utils import logging as transformers_logging
 
 from dpicl.errors import ModelError, ParameterError
@@ -54,6 +54,8 @@ def load(folder: Path, name: str, dtype: Dtype) -> tuple[Any, Any]:
     missing = len(report["missing_keys"]) + len(report["mismatched_keys"])
     if missing:
         raise ModelError(f"model {name!r} lacks {missing} of its weights; expected complete safetensors files")
+    # its own penalties, forced tokens and the like would make the likeliest token another one
+    model.generation_config = GenerationConfig(eos_token_id=model.generation_config.eos_token_id)
     return tokenizer, model
 
 

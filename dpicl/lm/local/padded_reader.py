@@ -43,7 +43,11 @@ class ReadingMode:
 
     def alike(self, length: int) -> int:
         """Equal for lengths of rows that may be read together."""
-        return int(self.apart is not None and length > self.apart) if self.pads else length
+        return int(self.is_apart(length)) if self.pads else length
+
+    def is_apart(self, length: int) -> bool:
+        """Whether the model turns the positions of so long a row otherwise."""
+        return self.apart is not None and length > self.apart
 
 
 def read_padded(
@@ -81,6 +85,11 @@ def read_padded(
 
     for batch in plan_batches([len(row) for row in rows], 0 if mode.layout == "alone" else token_budget, mode.alike):
         yield from run_with_oom_retry(batch, read)
+
+
+def tolerance_of(model: Any) -> float:
+    """What rounding may do to logits, absolutely and relatively, where a model is read in two ways."""
+    return 1e-3 if model.dtype == torch.float32 else 0.1
 
 
 def run_with_oom_retry(items: Sequence[Item], attempt: Callable[[Sequence[Item]], Result]) -> Iterator[Result]:

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from dpicl.errors import ModelError
-from dpicl.lm.local.padded_reader import LAYOUTS, Places, ReadingMode, read_padded
+from dpicl.lm.local.padded_reader import LAYOUTS, Places, ReadingMode, read_padded, tolerance_of
 from dpicl.lm.local.tree_attention import NAME
 from dpicl.lm.local.tree_reader import read_shared
 from dpicl.lm.requests import Tokens
@@ -40,8 +40,8 @@ def find_mode(model: Any, name: str, probe: Tokens, device: torch.device, *, sha
     Raises:
         ModelError: it cannot be read, or its answer does not follow from what stands before it.
     """
-    rows, options, apart = _rows(probe), frozenset(inspect.signature(model.forward).parameters), _apart(model.config)
-    plain = _plain(model, name, rows, device)
+    rows, options, apart = probe_rows(probe), frozenset(inspect.signature(model.forward).parameters), _apart(model.config)
+    plain = _plain(model, name, rows, {"use_cache": False} if "use_cache" in options else {}, device)
     modes = [*(ReadingMode(layout, options, apart) for layout in LAYOUTS), ReadingMode("alone", frozenset())]
     limits: dict[str, Any] = {"device": device, "token_budget": _BUDGET}
     own = model.config.get_text_config()._attn_implementation
@@ -87,7 +87,7 @@ def _ropes(config: Any) -> list[dict[str, Any]]:
     return [stated, *(one for one in stated.values() if isinstance(one, dict))]
 
 
-def _rows(probe: Tokens) -> tuple[Tokens, ...]:
+def probe_rows(probe: Tokens) -> tuple[Tokens, ...]:
     """Rows of several lengths, of which some share a beginning that is worth to be read once."""
     end = len(probe)
     lengths = (3, end // 8, end // 2)
@@ -100,11 +100,11 @@ def _all(rows: Sequence[Tokens]) -> list[tuple[int, ...]]:
     return [tuple({len(row) - 1, len(row) // 2}) for row in rows]
 
 
-def _plain(model: Any, name: str, rows: Sequence[Tokens], device: torch.device) -> dict[Place, torch.Tensor]:
+def _plain(model: Any, name: str, rows: Sequence[Tokens], options: dict[str, Any], device: torch.device) -> dict[Place, torch.Tensor]:
     """What transformers itself gives at the wanted places: each is the end of a prompt of its own, and what follows must not move it."""
 
     def read(row: Tokens) -> torch.Tensor:
-        logits: torch.Tensor = model(input_ids=torch.tensor([row], device=device)).logits[0]
+        logits: torch.Tensor = model(input_ids=torch.tensor([row], device=device), **options).logits[0]
         if logits.ndim != 2 or len(logits) != len(row):
             raise ValueError(logits.shape)
         return logits.float()
@@ -134,7 +134,7 @@ def _agrees(read: Reading, plain: dict[Place, torch.Tensor], model: Any) -> bool
 
 
 def _close(one: torch.Tensor, other: torch.Tensor, model: Any) -> bool:
-    tolerance = 1e-3 if model.dtype == torch.float32 else 0.1
+    tolerance = tolerance_of(model)
     return one.shape == other.shape and bool(torch.allclose(one, other, rtol=tolerance, atol=tolerance))
 
 

@@ -20,12 +20,12 @@ import torch
 
 from dpicl.errors import ModelError, TooLongError
 from dpicl.lm.local.batching import Row, rows_of
-from dpicl.lm.local.generation import generate
+from dpicl.lm.local.generation import Writing, find_writing, generate
 from dpicl.lm.local.growing_rows import CachedSession, token_bytes
 from dpicl.lm.local.loading import choose_device, ending_tokens, known_tokens, leading_tokens, load, vocabulary_of
 from dpicl.lm.local.model_files import Dtype, find_model_files, is_model_folder, model_digest
 from dpicl.lm.local.padded_reader import Places, read_padded
-from dpicl.lm.local.reading_mode import PROBE_TEXT, context_of, find_mode, probe_length
+from dpicl.lm.local.reading_mode import PROBE_TEXT, context_of, find_mode, probe_length, probe_rows
 from dpicl.lm.local.tiny import UNTRAINED_NOTE
 from dpicl.lm.local.tree_attention import NotShareable
 from dpicl.lm.local.tree_reader import read_shared
@@ -80,8 +80,8 @@ class TransformersScorer:
         self._known = torch.tensor(known_tokens(self._tokenizer), device=self._device)
         self._vocabulary = vocabulary_of(self._model, self._name)  # a token from here on would end a GPU's work for good
         length = probe_length(self._model.config)
-        probe = tuple(token % self._vocabulary for token in (self.leading + self.encode(PROBE_TEXT))[:length])
-        self.mode, self.shares = find_mode(self._model, self._name, probe, self._device, share=share)
+        self._probe: Tokens = tuple(token % self._vocabulary for token in (self.leading + self.encode(PROBE_TEXT))[:length])
+        self.mode, self.shares = find_mode(self._model, self._name, self._probe, self._device, share=share)
         trained = not getattr(self._model.config, "dpicl_untrained", False)
         self.description = ModelDescription(
             name=self._name,
@@ -137,12 +137,17 @@ class TransformersScorer:
         rows = [self._prompt_tokens(prompt) for prompt in prompts]
         self._check_rows([row + (0,) * new_tokens for row in rows])
         sampling: dict[str, Any] = {"new_tokens": new_tokens, "stop": stop, "temperature": temperature, "seed": seed}
-        return generate(self._model, self._tokenizer, rows, mode=self.mode, **sampling, **self._limits)
+        return generate(self._model, self._tokenizer, rows, mode=self.mode, writing=self.writing, **sampling, **self._limits)
 
     @property
     def context(self) -> int | None:
         """See `GeneratorModel.context`."""
         return context_of(self._model.config)
+
+    @cached_property
+    def writing(self) -> Writing:
+        """How texts are written."""
+        return find_writing(self._model, probe_rows(self._probe)[:3], self.mode, **self._limits)
 
     @cached_property
     def steps(self) -> bool:
@@ -181,8 +186,7 @@ class TransformersScorer:
 
     def _read(self, rows: Sequence[Tokens], wanted: Sequence[Sequence[int]]) -> Iterator[tuple[Places, torch.Tensor]]:
         """Logits at the wanted positions; beginnings are shared where that is possible."""
-        apart = self.mode.apart
-        if self.shares and (apart is None or max(map(len, rows), default=0) <= apart):
+        if self.shares and not self.mode.is_apart(max(map(len, rows), default=0)):
             try:
                 yield from read_shared(self._model, rows, wanted, **self._limits)
                 return
