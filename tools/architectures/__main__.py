@@ -20,8 +20,8 @@ from tools.architectures.check import PROMPTS, Finding, as_row, check
 from tools.architectures.small import names
 
 RESULTS = Path(__file__).with_name("results.json")
-SECONDS = 240
-PROCESSES = 3
+SECONDS = 400
+PROCESSES = 6
 
 
 def checked(name: str, tokenizer_folder: Path) -> Finding:

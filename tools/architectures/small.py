@@ -45,7 +45,7 @@ _SIZES: tuple[tuple[int, str], ...] = (  # names of fields by the size that they
     (8, "qk_rope_head_dim rotary_dim"),
     (
         WINDOW,
-        """sliding_window sliding_window_size attention_window_size window_size local_attention keep_window_size index_topk
+        """sliding_window sliding_window_size attention_window_size window_size local_attention keep_window_size
         index_block_size local_attention_window_len rel_extent block_size compress_block_size""",
     ),
     (
@@ -67,13 +67,22 @@ _SIZES: tuple[tuple[int, str], ...] = (  # names of fields by the size that they
 _LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "decoder_layers", "encoder_layers", "num_blocks", "depth")
 """Fields that count layers; they grow together until every kind of layer is there."""
 _SIZE_OF = {name: size for size, names in _SIZES for name in names.split()}
-_PLACES = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "model_max_length", "context_length", "max_target_positions")
+_PLACES = (
+    "max_position_embeddings",
+    "n_positions",
+    "n_ctx",
+    "max_seq_len",
+    "model_max_length",
+    "context_length",
+    "max_target_positions",
+    "index_topk",
+)
 _VOCABULARIES = ("vocab_size", "unpadded_vocab_size", "decoder_vocab_size", "vocab_size_per_layer_input")
 _INDEXER = {
     "indexer_n_heads": 4,
     "indexer_kv_heads": 1,
     "indexer_head_dim": HEAD_WIDTH,
-    "indexer_budget": WINDOW,
+    "indexer_budget": PLACES,
     "indexer_compress_ratio": 4,
 }
 _OWN: dict[str, Fields] = {

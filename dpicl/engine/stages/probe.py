@@ -23,6 +23,7 @@ from dpicl.engine.settings import Settings
 from dpicl.engine.stage import stage
 from dpicl.lm.isolation import public_answer
 from dpicl.lm.local.embedding import open_embedder
+from dpicl.lm.models import number_format
 from dpicl.lm.requests import ModelDescription, Scorer
 from dpicl.lm.spec import ModelSpec
 from dpicl.methods import METHODS, on_texts
@@ -75,7 +76,7 @@ def _check_answers(run: Path, plan: Plan, unit: Unit, contract: Declared, settin
 
     alone, together = np.concatenate([ask([prompt]) for prompt in prompts]), ask(prompts)
     if answers.continuations_of(contract):
-        check_scores(scorer, alone, together, tolerance=TOLERANCE.get(spec.dtype, TOLERANCE_OF_SIXTEEN_BITS))
+        check_scores(scorer, alone, together, tolerance=tolerance_of(spec))
     return scorer.description
 
 
@@ -89,6 +90,11 @@ def _check_reading(run: Path, plan: Plan, unit: Unit, contract: TextContract, se
     reader = public_answer(spec.name, lambda: reader_of(run, settings, METHODS[unit.method].answers.wanted_of(contract)))
     check_reader(contract, reader, spec)
     return reader.description
+
+
+def tolerance_of(spec: ModelSpec) -> float:
+    """Nats by which a model's scores may depend on what is asked beside; servers are taken as they are."""
+    return TOLERANCE_OF_SIXTEEN_BITS if spec.kind == "endpoint" else TOLERANCE.get(number_format(spec), TOLERANCE_OF_SIXTEEN_BITS)
 
 
 def check_reader(contract: TextContract, reader: Scorer, spec: ModelSpec) -> None:

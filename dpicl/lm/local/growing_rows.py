@@ -87,14 +87,18 @@ class _Chunk:
         """Logits after these further tokens of each row, shape (rows, vocabulary); as many of each, but for the first time."""
         padded = pad_left(new)
         held = np.arange(self.width) >= self.width - self.lengths[:, np.newaxis]
-        logits = reader.model(
-            input_ids=torch.as_tensor(padded.tokens, device=reader.device),
-            attention_mask=torch.as_tensor(np.concatenate([held.astype(np.int64), padded.mask], axis=1), device=reader.device),
-            position_ids=torch.as_tensor(padded.positions + self.lengths[:, np.newaxis], device=reader.device),
-            past_key_values=self.cache,
-            use_cache=True,
-            logits_to_keep=1,
-        ).logits[:, -1]
+        logits = (
+            reader.model(
+                input_ids=torch.as_tensor(padded.tokens, device=reader.device),
+                attention_mask=torch.as_tensor(np.concatenate([held.astype(np.int64), padded.mask], axis=1), device=reader.device),
+                position_ids=torch.as_tensor(padded.positions + self.lengths[:, np.newaxis], device=reader.device),
+                past_key_values=self.cache,
+                use_cache=True,
+                logits_to_keep=1,
+            )
+            .logits[:, -1]
+            .to(reader.device)
+        )
         self.width += padded.tokens.shape[1]
         self.lengths = self.lengths + padded.mask.sum(axis=1)
         return logits

@@ -5,6 +5,7 @@ No code from a model's folder is run, and no pickled weights are read.
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -12,41 +13,43 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 from transformers.utils import logging as transformers_logging
 
-from dpicl.errors import ModelError, ParameterError
+from dpicl.errors import ModelError
+from dpicl.lm.local.config_file import package_of, quantisation, read_config
+from dpicl.lm.local.memory import choose_device, placed
 from dpicl.lm.local.model_files import Dtype
 from dpicl.lm.requests import Tokens
 
 
-def choose_device(device: str) -> torch.device:
-    """The device that `auto`, `cpu`, `cuda` or `cuda:N` means here.
-
-    Raises:
-        ParameterError: this machine does not have it.
-    """
-    if device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    chosen = torch.device(device)
-    if chosen.type == "cuda" and (chosen.index or 0) >= torch.cuda.device_count():
-        raise ParameterError("device", device, f"auto or cpu; the number of CUDA devices here is {torch.cuda.device_count()}")
-    return chosen
-
-
-def load(folder: Path, name: str, dtype: Dtype) -> tuple[Any, Any]:
-    """Tokenizer and model from a folder, offline.
+def load(folder: Path, name: str, dtype: Dtype, device: str) -> tuple[Any, Any]:
+    """Tokenizer and model from a folder, offline, on its device or devices.
 
     `dtype` goes to `from_pretrained`, which keeps the rotary frequencies in float32; a
     later `.to(torch.bfloat16)` would round them and move decisions in long prompts.
+    With `accelerate` weights go straight to their device, and a model that one GPU does not hold to several.
 
     Raises:
-        ModelError: files are missing, broken or not of a model that can be scored.
+        ModelError: files are missing, broken or not of a model that can be scored, or memory does not suffice.
+        ParameterError: this machine does not have the device.
     """
+    chosen = choose_device(device)
+    config = read_config(str(folder), None)
+    method = quantisation(config)
+    package = package_of(method) if method else None
+    if package and find_spec(package) is None:
+        raise ModelError(f"model {name!r} is quantised by {method}; type `pip install {package}`, or expected a checkpoint that is not")
+    straight = find_spec("accelerate") is not None and (chosen.type == "cuda" or method is not None)
+    places = placed(folder, name, dtype, chosen, several=device == "auto" and straight)
     transformers_logging.disable_progress_bar()
+    torch.set_float32_matmul_precision("high" if dtype == "tf32" else "highest")  # one model is open at a time
     safely: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
-    weights: dict[str, Any] = {"dtype": getattr(torch, dtype), "use_safetensors": True, "output_loading_info": True}
+    weights: dict[str, Any] = {"dtype": torch.float32 if dtype == "tf32" else getattr(torch, dtype), "use_safetensors": True}
+    weights |= {"output_loading_info": True, **({"device_map": places} if straight else {})}
     loaded: Any
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, **safely)
         loaded = AutoModelForCausalLM.from_pretrained(folder, **weights, **safely)
+    except torch.OutOfMemoryError:
+        raise ModelError(f"model {name!r} does not fit on {chosen}; expected dtype bfloat16 or a smaller model") from None
     except Exception as error:  # noqa: BLE001 - every architecture fails in ways of its own
         reason = (str(error).strip() or type(error).__name__).splitlines()[0][:200].rstrip(" .:")
         raise ModelError(f"model {name!r} cannot be loaded ({reason}); expected config, safetensors and tokenizer files") from None
@@ -54,6 +57,11 @@ def load(folder: Path, name: str, dtype: Dtype) -> tuple[Any, Any]:
     missing = len(report["missing_keys"]) + len(report["mismatched_keys"])
     if missing:
         raise ModelError(f"model {name!r} lacks {missing} of its weights; expected complete safetensors files")
+    if not straight:
+        try:
+            model.to(chosen)
+        except torch.OutOfMemoryError:
+            raise ModelError(f"model {name!r} does not fit on {chosen}; expected dtype bfloat16 or a smaller model") from None
     # its own penalties, forced tokens and the like would make the likeliest token another one
     model.generation_config = GenerationConfig(eos_token_id=model.generation_config.eos_token_id)
     return tokenizer, model

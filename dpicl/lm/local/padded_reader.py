@@ -19,7 +19,13 @@ Places = list[tuple[int, int]]
 """Row and position of every logit vector."""
 Layout = Literal["padded", "unplaced", "equal", "alone"]
 """What is read together: rows padded on the left, with their positions or without; rows of equal length only; or one row at a time."""
-LAYOUTS: tuple[Layout, ...] = ("padded", "unplaced", "equal", "alone")
+READ_AS: dict[Layout, str] = {
+    "padded": "padded batches",
+    "unplaced": "padded batches, without positions",
+    "equal": "batches of equal length",
+    "alone": "one prompt at a time",
+}
+LAYOUTS: tuple[Layout, ...] = tuple(READ_AS)
 """The faster ones first; `alone` is what transformers itself does with one prompt."""
 
 
@@ -81,7 +87,7 @@ def read_padded(
         if mode.layout == "padded":
             options["position_ids"] = torch.as_tensor(padded.positions, device=device)
         logits = model(input_ids=torch.as_tensor(padded.tokens, device=device), **options).logits
-        return places, logits[lines, from_end]
+        return places, logits[lines, from_end].to(device)
 
     for batch in plan_batches([len(row) for row in rows], 0 if mode.layout == "alone" else token_budget, mode.alike):
         yield from run_with_oom_retry(batch, read)

@@ -24,6 +24,7 @@ from dpicl.lm.requests import Tokens
 PROBE_TEXT = "The quick brown fox jumps over the lazy dog; 7 of 12 answered Yes, and 3 said No. Was it so? Answer: Yes.\n" * 24
 _LONGEST, _LONGEST_WITH_WINDOW = 100, 320
 _WINDOWS = ("sliding_window", "attention_window_size", "attention_chunk_size", "window_size", "local_attention", "sliding_window_size")
+_SELECTED = ("index_topk", "indexer_budget")
 _GROWING_ROPES = ("dynamic", "longrope")
 _BUDGET = 256
 Place = tuple[int, int]
@@ -66,9 +67,12 @@ def probe_length(config: Any) -> int:
 
 
 def context_of(config: Any) -> int | None:
-    """Most tokens that a model reads: positions that grow with the prompt are read as far only as they were trained."""
+    """Most tokens that a model reads; beyond what is meant to be read, some answer differently from one time to the next.
+
+    Dynamic positions follow from what was read before, and of the tokens that sparse attention selects, equal ones follow from chance.
+    """
     text = config.get_text_config()
-    limits = [getattr(text, "max_position_embeddings", None)]
+    limits = [getattr(text, name, None) for name in ("max_position_embeddings", *_SELECTED)]
     limits += [rope.get("original_max_position_embeddings") for rope in _ropes(text) if rope.get("rope_type") == "dynamic"]
     return min((limit for limit in limits if isinstance(limit, int) and limit > 0), default=None)
 

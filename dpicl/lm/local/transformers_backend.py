@@ -20,11 +20,12 @@ import torch
 
 from dpicl.errors import ModelError, TooLongError
 from dpicl.lm.local.batching import Row, rows_of
+from dpicl.lm.local.chat import ChatTemplate
 from dpicl.lm.local.generation import Writing, find_writing, generate
 from dpicl.lm.local.growing_rows import CachedSession, token_bytes
-from dpicl.lm.local.loading import choose_device, ending_tokens, known_tokens, leading_tokens, load, vocabulary_of
+from dpicl.lm.local.loading import ending_tokens, known_tokens, leading_tokens, load, vocabulary_of
 from dpicl.lm.local.model_files import Dtype, find_model_files, is_model_folder, model_digest
-from dpicl.lm.local.padded_reader import Places, read_padded
+from dpicl.lm.local.padded_reader import READ_AS, Places, read_padded
 from dpicl.lm.local.reading_mode import PROBE_TEXT, context_of, find_mode, probe_length, probe_rows
 from dpicl.lm.local.tiny import UNTRAINED_NOTE
 from dpicl.lm.local.tree_attention import NotShareable
@@ -42,7 +43,8 @@ class TransformersScorer:
     Args:
         path_or_id: a folder with config.json, or a hub id `org/name`.
         revision: branch, tag or commit on the hub.
-        dtype: `float32`, `bfloat16` or `float16` for the weights; probabilities are always float32.
+        dtype: of the weights; probabilities are always float32.
+        chat: prompts are messages of a chat, written out by the model's template; votes stay what they are.
         device: `auto` (a GPU if there is one), `cpu`, `cuda` or `cuda:N`.
         token_budget: tokens per forward pass; a batch that does not fit is halved. By default
             what runs fastest: small batches stay in a CPU's cache, large ones fill a GPU.
@@ -60,6 +62,7 @@ class TransformersScorer:
         revision: str | None = None,
         dtype: Dtype = "float32",
         device: str = "auto",
+        chat: bool = False,
         token_budget: int | None = None,
         share: bool = True,
         name: str | None = None,
@@ -68,20 +71,17 @@ class TransformersScorer:
     ) -> None:
         folder, commit = find_model_files(path_or_id, revision)
         self._name = name or (folder.name if is_model_folder(path_or_id) else path_or_id)
-        self._device = choose_device(device)
-        self._token_budget = token_budget or _TOKEN_BUDGET[self._device.type]
-        self._tokenizer, self._model = load(folder, self._name, dtype)
-        try:
-            self._model.to(self._device)
-        except torch.OutOfMemoryError:
-            raise ModelError(f"model {self._name!r} does not fit on {self._device}; expected dtype bfloat16 or a smaller model") from None
-        self._limits: dict[str, Any] = {"device": self._device, "token_budget": self._token_budget}
+        self._tokenizer, self._model = load(folder, self._name, dtype, device)
+        self.device: torch.device = self._model.device
+        self._token_budget = token_budget or _TOKEN_BUDGET[self.device.type]
+        self._limits: dict[str, Any] = {"device": self.device, "token_budget": self._token_budget}
+        self._chat = ChatTemplate(self._tokenizer, self._name) if chat else None
         self.leading: Tokens = leading_tokens(self._tokenizer)
-        self._known = torch.tensor(known_tokens(self._tokenizer), device=self._device)
+        self._known = torch.tensor(known_tokens(self._tokenizer), device=self.device)
         self._vocabulary = vocabulary_of(self._model, self._name)  # a token from here on would end a GPU's work for good
         length = probe_length(self._model.config)
         self._probe: Tokens = tuple(token % self._vocabulary for token in (self.leading + self.encode(PROBE_TEXT))[:length])
-        self.mode, self.shares = find_mode(self._model, self._name, self._probe, self._device, share=share)
+        self.mode, self.shares = find_mode(self._model, self._name, self._probe, self.device, share=share)
         trained = not getattr(self._model.config, "dpicl_untrained", False)
         self.description = ModelDescription(
             name=self._name,
@@ -91,6 +91,7 @@ class TransformersScorer:
             trained=trained,
             trust=trust,
             note=getattr(self._model.config, "dpicl_note", "") if trained else UNTRAINED_NOTE,
+            mode=", ".join([*([dtype] if dtype != "float32" else []), *(["chat template"] if chat else [])]),
         )
 
     def score(self, prompts: Sequence[str], continuations: Sequence[str], *, progress: Progress | None = None) -> np.ndarray:
@@ -134,15 +135,21 @@ class TransformersScorer:
         Raises:
             ModelError: as `score`; prompt and new tokens must fit the context together.
         """
-        rows = [self._prompt_tokens(prompt) for prompt in prompts]
+        rows = [self._chat.text_tokens(prompt) if self._chat else self._prompt_tokens(prompt) for prompt in prompts]
         self._check_rows([row + (0,) * new_tokens for row in rows])
         sampling: dict[str, Any] = {"new_tokens": new_tokens, "stop": stop, "temperature": temperature, "seed": seed}
-        return generate(self._model, self._tokenizer, rows, mode=self.mode, writing=self.writing, **sampling, **self._limits)
+        texts = generate(self._model, self._tokenizer, rows, mode=self.mode, writing=self.writing, **sampling, **self._limits)
+        return [text.lstrip() for text in texts] if self._chat else texts
 
     @property
     def context(self) -> int | None:
         """See `GeneratorModel.context`."""
         return context_of(self._model.config)
+
+    @property
+    def reads(self) -> str:
+        """How prompts are read, in words."""
+        return "shared beginnings" if self.shares else f"{READ_AS[self.mode.layout]}"
 
     @cached_property
     def writing(self) -> Writing:
@@ -180,9 +187,9 @@ class TransformersScorer:
 
     def _reader(self) -> Reader:
         """What votes are read with; on a GPU in padded batches, since every block of a tree costs launches of its own."""
-        read = self._read if self._device.type == "cpu" else partial(read_padded, self._model, mode=self.mode, **self._limits)
+        read = self._read if self.device.type == "cpu" else partial(read_padded, self._model, mode=self.mode, **self._limits)
         sizes = (self.context, self._token_budget, self._vocabulary)
-        return Reader(self._model, self._name, self._device, self._known, *sizes, self.mode, read)
+        return Reader(self._model, self._name, self.device, self._known, *sizes, self.mode, read)
 
     def _read(self, rows: Sequence[Tokens], wanted: Sequence[Sequence[int]]) -> Iterator[tuple[Places, torch.Tensor]]:
         """Logits at the wanted positions; beginnings are shared where that is possible."""
@@ -199,6 +206,9 @@ class TransformersScorer:
         endings: dict[str, list[Tokens]] = {}
         rows: list[Row] = []
         for index, prompt in enumerate(prompts):
+            if self._chat:
+                rows += rows_of(index, *self._chat.label_tokens(prompt, continuations))
+                continue
             ending = prompt_ending(prompt)
             if ending not in endings:
                 before = self.encode(ending.rstrip())
