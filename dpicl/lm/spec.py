@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from dpicl.errors import ModelError, ModelRefusedError
 from dpicl.lm.endpoint.address import check_address
-from dpicl.lm.local.model_files import HUB_ID, Dtype, is_model_folder
+from dpicl.lm.local.model_files import HUB_ID, is_model_folder
 from dpicl.lm.requests import Trust
 
 ENDPOINT_FORM = "an endpoint such as http://127.0.0.1:8000/v1#MODEL"
@@ -40,7 +40,7 @@ class ModelSpec(BaseModel):
     """A folder with config.json, or `org/name` on the hub; for an endpoint, the server's name for the model."""
     revision: str | None = None
     """Branch, tag or commit on the hub."""
-    dtype: Literal["auto"] | Dtype = "auto"
+    dtype: Literal["auto", "float32", "tf32", "bfloat16", "float16"] = "auto"
     """Local models only: type of the weights, `auto` for the checkpoint's own; a model that reads private texts needs float32."""
     device: Annotated[str, StringConstraints(pattern=r"^(auto|cpu|cuda(:\d+)?)$")] = "auto"
     """Local models only; `auto` uses a GPU if there is one, and several where one does not hold the model."""

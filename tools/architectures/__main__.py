@@ -1,6 +1,6 @@
-"""`python -m tools.architectures [NAME …]`: check architectures, each in a process of its own; all of them write the table.
+"""`python -m tools.architectures [NAME …]`: check architectures, all or these, each in a process of its own, and keep what was found.
 
-A process that dies or hangs is a finding as well.
+A process that dies or hangs is a finding as well. `docs/reference/models.md` is made of what is kept.
 """
 
 from __future__ import annotations
@@ -10,18 +10,20 @@ import multiprocessing
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from pathlib import Path
 
 import torch
+import transformers
 from transformers.utils import logging
 
 from dpicl.lm.local.tiny import build_tiny_model
-from tools.architectures.check import PROMPTS, Finding, as_row, check
+from tools.architectures.check import PROMPTS, Finding, check
 from tools.architectures.small import names
 
 RESULTS = Path(__file__).with_name("results.json")
-SECONDS = 400
-PROCESSES = 6
+SECONDS = 900
+PROCESSES = 4
 
 
 def checked(name: str, tokenizer_folder: Path) -> Finding:
@@ -49,7 +51,7 @@ def _check(name: str, tokenizer_folder: Path, home: Path, sender: object) -> Non
 
 
 def main() -> None:
-    """Print what was found; of all architectures it is kept."""
+    """Print what was found, and keep it."""
     chosen = sys.argv[1:] or names()
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(PROCESSES) as pool:
         tokenizer_folder = build_tiny_model(Path(folder), [*PROMPTS, " a clerk of the state"])
@@ -58,8 +60,10 @@ def main() -> None:
             findings.append(finding)
             sys.stdout.write(f"{finding.name}: {finding.verdict}; {finding.reads}; {finding.sentence}\n")
             sys.stdout.flush()
-    if chosen == names():
-        RESULTS.write_text(json.dumps([as_row(finding) for finding in findings], indent=0) + "\n", encoding="utf-8")
+    kept = {} if chosen == names() else {one["name"]: one for one in json.loads(RESULTS.read_text(encoding="utf-8"))["findings"]}
+    kept |= {finding.name: asdict(finding) for finding in findings}
+    content = {"transformers": transformers.__version__, "findings": [kept[name] for name in sorted(kept)]}
+    RESULTS.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -5,9 +5,8 @@ from __future__ import annotations
 import gc
 import inspect
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -39,6 +38,7 @@ PROMPTS = (
 UNITS = 1 << 20
 RULE = VoteRule("probability", 30, UNITS)
 NEW_TOKENS = 8
+_WRITES = {"alone": "; texts one by one", "anew": "; texts read anew for each token"}
 STEPS = ("alone", "batch", "votes", "cached votes", "writes")
 
 
@@ -110,7 +110,7 @@ def check(name: str, tokenizer_folder: Path, home: Path) -> Finding:
         return Finding(name, "refused", sentence=str(error).replace(f"model {home.name!r}", "the model"))
     except Exception as error:  # noqa: BLE001
         return Finding(name, "crashed", sentence=f"loading: {_sentence(error)}")
-    reads = "shared beginnings" if scorer.shares else scorer.mode.layout
+    reads = scorer.reads
     for step, difference in zip(STEPS, _differences(scorer, oracle), strict=True):
         try:
             apart = difference()
@@ -118,7 +118,11 @@ def check(name: str, tokenizer_folder: Path, home: Path) -> Finding:
             return Finding(name, "crashed", reads, f"{step}: {_sentence(error)}")
         if not apart <= TOLERANCE:
             return Finding(name, "wrong", reads, f"{step}: {apart:.2g}")
-    return Finding(name, "right", reads + ("" if scorer.steps else ", nothing kept"))
+    return Finding(
+        name,
+        "right",
+        f"{reads}{'' if scorer.steps else '; votes read anew'}{'' if scorer.writing == 'together' else _WRITES[scorer.writing]}",
+    )
 
 
 def _differences(scorer: TransformersScorer, oracle: Oracle) -> Iterator[Callable[[], float]]:
@@ -167,8 +171,3 @@ def _session_difference(oracle: Oracle, session: VotingSession, requests: list[V
 def _sentence(error: Exception) -> str:
     """An error in one line."""
     return f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
-
-
-def as_row(finding: Finding) -> dict[str, Any]:
-    """For the page and the test."""
-    return asdict(finding)

@@ -45,7 +45,7 @@ _SIZES: tuple[tuple[int, str], ...] = (  # names of fields by the size that they
     (8, "qk_rope_head_dim rotary_dim"),
     (
         WINDOW,
-        """sliding_window sliding_window_size attention_window_size window_size local_attention keep_window_size
+        """sliding_window sliding_window_size attention_window_size window_size local_attention
         index_block_size local_attention_window_len rel_extent block_size compress_block_size""",
     ),
     (

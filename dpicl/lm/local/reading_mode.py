@@ -24,9 +24,9 @@ from dpicl.lm.requests import Tokens
 PROBE_TEXT = "The quick brown fox jumps over the lazy dog; 7 of 12 answered Yes, and 3 said No. Was it so? Answer: Yes.\n" * 24
 _LONGEST, _LONGEST_WITH_WINDOW = 100, 320
 _WINDOWS = ("sliding_window", "attention_window_size", "attention_chunk_size", "window_size", "local_attention", "sliding_window_size")
-_SELECTED = ("index_topk", "indexer_budget")
+_SELECTED = ("index_topk", "indexer_budget", "keep_window_size")
 _GROWING_ROPES = ("dynamic", "longrope")
-_BUDGET = 256
+_BUDGET = 128
 Place = tuple[int, int]
 Reading = Iterator[tuple[Places, torch.Tensor]]
 
@@ -48,11 +48,11 @@ def find_mode(model: Any, name: str, probe: Tokens, device: torch.device, *, sha
     own = model.config.get_text_config()._attn_implementation
     for attention in (NAME, own) if share else (own,):
         if not _attend(model, attention) or (
-            attention == NAME and not _agrees(read_shared(model, rows, _all(rows), **limits), plain, model)
+            attention == NAME and not _agrees(read_shared(model, rows, _wanted(rows), **limits), plain, model)
         ):
             continue
         for mode in modes:
-            if _agrees(read_padded(model, rows, _all(rows), mode=mode, **limits), plain, model):
+            if _agrees(read_padded(model, rows, _wanted(rows), mode=mode, **limits), plain, model):
                 return mode, attention == NAME
     raise ModelError(f"model {name!r} is a {type(model).__name__} that answers the same prompt in several ways; expected another model")
 
@@ -92,40 +92,42 @@ def _ropes(config: Any) -> list[dict[str, Any]]:
 
 
 def probe_rows(probe: Tokens) -> tuple[Tokens, ...]:
-    """Rows of several lengths, of which some share a beginning that is worth to be read once."""
+    """Rows of several lengths, short ones first, of which some share a short beginning and two a long one, which is kept while they are read."""
     end = len(probe)
-    lengths = (3, end // 8, end // 2)
-    return tuple(
-        dict.fromkeys([*(probe[:length] for length in lengths if length), probe, probe[: end - end // 10] + probe[: end // 20 + 1]])
-    )
+    long = probe[2 : 2 + 4 * end // 5]
+    rows = [*(probe[:length] for length in (3, end // 8, end // 2)), probe, long + probe[: end // 8], long + probe[4 : end // 6]]
+    return tuple(dict.fromkeys(row[:end] for row in rows if row))
 
 
-def _all(rows: Sequence[Tokens]) -> list[tuple[int, ...]]:
+def _wanted(rows: Sequence[Tokens]) -> list[tuple[int, ...]]:
+    """Places in the middle and at the end."""
     return [tuple({len(row) - 1, len(row) // 2}) for row in rows]
 
 
 def _plain(model: Any, name: str, rows: Sequence[Tokens], options: dict[str, Any], device: torch.device) -> dict[Place, torch.Tensor]:
-    """What transformers itself gives at the wanted places: each is the end of a prompt of its own, and what follows must not move it."""
+    """What transformers itself gives at the wanted places; a prompt that ends there must give the same, and so must the first one again."""
 
     def read(row: Tokens) -> torch.Tensor:
         logits: torch.Tensor = model(input_ids=torch.tensor([row], device=device), **options).logits[0]
         if logits.ndim != 2 or len(logits) != len(row):
             raise ValueError(logits.shape)
-        return logits.float()
+        return logits.float().to(device)
 
     kind = f"model {name!r} is a {type(model).__name__}"
     try:
         with torch.inference_mode():
             whole = [read(row) for row in rows]
-            plain = {(row, place): read(rows[row][: place + 1])[-1] for row, places in enumerate(_all(rows)) for place in places}
+            middles = [read(row[: len(row) // 2 + 1])[-1] for row in rows]
+            again = read(rows[0])
     except Exception as error:  # noqa: BLE001 - a model of any kind may fail in any way
         reason = type(error).__name__
         raise ModelError(f"{kind}, which does not read a plain prompt ({reason}); expected a decoder-only language model") from None
-    if not all(bool((logits < float("inf")).all()) for logits in plain.values()):
+    if not all(bool((logits[-1] < float("inf")).all()) for logits in whole):
         raise ModelError(f"model {name!r} answered with numbers that are not finite; expected dtype float32 or bfloat16")
-    if not all(_close(whole[row][place], logits, model) for (row, place), logits in plain.items()):
+    follows = all(_close(logits[len(row) // 2], middle, model) for row, logits, middle in zip(rows, whole, middles, strict=True))
+    if not (follows and _close(again, whole[0], model)):
         raise ModelError(f"{kind}, whose answer depends on more than what stands before it; expected a model that reads from left to right")
-    return plain
+    return {(row, place): whole[row][place] for row, places in enumerate(_wanted(rows)) for place in places}
 
 
 def _agrees(read: Reading, plain: dict[Place, torch.Tensor], model: Any) -> bool:
