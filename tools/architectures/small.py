@@ -109,7 +109,9 @@ _OWN: dict[str, Fields] = {
     "zamba": {"num_hidden_layers": 8, "attention_hidden_size": 2 * WIDTH, "attention_head_dim": 2 * HEAD_WIDTH},
     "zamba2": {"layers_block_type": ["linear_attention", "hybrid", "linear_attention", "hybrid"]},
     "gemma2 capped": {"attn_logit_softcapping": 5.0, "final_logit_softcapping": 5.0},
-    "llama dynamic": {"max_position_embeddings": 64, "rope_parameters": {"rope_type": "dynamic", "factor": 4.0, "rope_theta": 10000.0}},
+    "llama dynamic": {
+        "rope_parameters": {"rope_type": "dynamic", "factor": 4.0, "original_max_position_embeddings": 256, "rope_theta": 10000.0}
+    },
     "llama linear": {"rope_parameters": {"rope_type": "linear", "factor": 4.0, "rope_theta": 10000.0}},
     "llama yarn": {
         "rope_parameters": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64, "rope_theta": 10000.0}

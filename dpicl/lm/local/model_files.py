@@ -50,7 +50,7 @@ def find_model_files(path_or_id: str, revision: str | None, only: Sequence[str] 
     kind: type[ModelError] = ModelRefusedError
     fetch = partial(snapshot_download, path_or_id, revision=revision, allow_patterns=list(only), ignore_patterns=_NOT_FETCHED)
     try:
-        reached = _answers(lambda: HfApi().model_info(path_or_id, revision=revision, timeout=_HUB_SECONDS), errors)
+        reached = _answers(lambda: HfApi().model_info(path_or_id, revision=revision or "main", timeout=_HUB_SECONDS), errors)
         snapshot = Path(fetch(local_files_only=not reached))
         return snapshot, snapshot.name
     except errors.GatedRepoError:

@@ -80,7 +80,10 @@ def test_labels_that_begin_alike_are_summed_over_all_their_tokens_and_others_sco
     with serving(Habits()) as server:
         scorer, prompt = opened(server), PROMPTS[0]
         alike, apart = scorer.score([prompt], [" Yes it is", " Yes so"])[0], scorer.score([prompt], [" Yes it is", " No"])[0]
-    whole = [truth(prompt, " Yes") + truth(prompt + " Yes", " it") + truth(prompt + " Yes it", " is"), truth(prompt, " Yes") + truth(prompt + " Yes", " so")]
+    whole = [
+        truth(prompt, " Yes") + truth(prompt + " Yes", " it") + truth(prompt + " Yes it", " is"),
+        truth(prompt, " Yes") + truth(prompt + " Yes", " so"),
+    ]
     assert alike.tolist() == pytest.approx(whole) and apart.tolist() == [truth(prompt, " Yes"), truth(prompt, " No")]
 
 
