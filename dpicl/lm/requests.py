@@ -58,7 +58,7 @@ class ModelDescription:
     trust: Trust
     note: str = ""
     mode: str = ""
-    """How a server is asked; empty for models that run in this process."""
+    """How a server is asked; of a model in this process its number format and chat template, empty for float32 and completions."""
 
 
 class Scorer(Protocol):

@@ -41,6 +41,7 @@ def load(folder: Path, name: str, dtype: Dtype, device: str) -> tuple[Any, Any]:
     places = placed(folder, name, dtype, chosen, several=device == "auto" and straight)
     transformers_logging.disable_progress_bar()
     torch.set_float32_matmul_precision("high" if dtype == "tf32" else "highest")  # one model is open at a time
+    torch.backends.cudnn.allow_tf32 = dtype == "tf32"
     safely: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
     weights: dict[str, Any] = {"dtype": torch.float32 if dtype == "tf32" else getattr(torch, dtype), "use_safetensors": True}
     weights |= {"output_loading_info": True, **({"device_map": places} if straight else {})}
