@@ -91,7 +91,7 @@ class TransformersScorer:
             trained=trained,
             trust=trust,
             note=getattr(self._model.config, "dpicl_note", "") if trained else UNTRAINED_NOTE,
-            mode=", ".join([*([dtype] if dtype != "float32" else []), *(["chat template"] if chat else [])]),
+            mode=_mode(dtype, chat=chat),
         )
 
     def score(self, prompts: Sequence[str], continuations: Sequence[str], *, progress: Progress | None = None) -> np.ndarray:
@@ -242,3 +242,10 @@ class TransformersScorer:
                 f"({count} distinct {'prompt is' if count == 1 else 'prompts are'} too long); "
                 f"expected fewer demonstrations or a model with a longer context"
             )
+
+
+def _mode(dtype: Dtype, *, chat: bool) -> str:
+    """As `ModelDescription.mode` says it."""
+    if dtype == "float32":
+        return "chat template" if chat else ""
+    return f"{'chat template' if chat else 'completions'} in {dtype}"

@@ -59,7 +59,7 @@ def test_a_folders_own_type_is_the_default_and_can_be_changed(folder: Path) -> N
     assert number_format(spec) == "bfloat16"
     assert number_format(resolve_model(with_changes(str(folder), "float32", None), {})) == "float32"
     model = TransformersScorer(str(folder), device="cpu", dtype="bfloat16")
-    assert model._model.dtype == torch.bfloat16 and model.description.mode == "bfloat16"
+    assert model._model.dtype == torch.bfloat16 and model.description.mode == "completions in bfloat16"
 
 
 def test_models_of_our_own_stay_what_they_were() -> None:
