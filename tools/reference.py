@@ -9,6 +9,7 @@ import ast
 import json
 import re
 import typing
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -249,11 +250,33 @@ def dependencies_page() -> str:
     return page + table(("package", "extra", "version", "released", "MB", "licence", "for"), rows)
 
 
+# Architectures of models.
+
+
+def models_page() -> str:
+    """What became of every architecture of causal language models."""
+    kept = json.loads((ROOT / "tools" / "architectures" / "results.json").read_text("utf-8"))
+    page = "# Models that run here" + _WRITTEN.format(source="`python -m tools.architectures`")
+    verdicts = Counter(one["verdict"] for one in kept["findings"])
+    page += (
+        f"Every architecture of a causal language model that transformers {kept['transformers']} has, and some variants, built small with random "
+        "weights in float32. Each was read alone, in a batch, with shared beginnings, as voters, as voters that are kept from token to token, and "
+        "wrote texts; all of it was compared with plain transformers, one prompt at a time, to 1e-4 nats or shares of a vote. How a model is read "
+        "is not looked up here: it is found by reading a public text when the model is loaded, on any machine, so a model that is not in this "
+        "table is read rightly or refused as well. `dpicl model check` says which for yours.\n\n"
+        + "; ".join(f"{verdict} {count}" for verdict, count in sorted(verdicts.items()))
+        + ". A refusal comes at loading, before anything is charged. What is not built needs more than random weights and a small config.\n\n"
+    )
+    rows = ([code(one["name"]), one["verdict"], one["reads"] or one["sentence"]] for one in kept["findings"])
+    return page + table(("architecture", "verdict", "how it is read, or why not"), rows)
+
+
 GENERATED: dict[str, Callable[[], str]] = {
     "cli.md": cli_page,
     "contract.md": contract_page,
     "json.md": json_page,
     "mechanisms.md": mechanisms_page,
+    "models.md": models_page,
     "pipelines.md": pipelines_page,
     "environment.md": environment_page,
     "dependencies.md": dependencies_page,

@@ -15,6 +15,7 @@ from dpicl.cli import names
 from dpicl.cli.compare import compare
 from dpicl.cli.contributed import contribute, others
 from dpicl.cli.data import contract_app, data_app, ledger_app, verify
+from dpicl.cli.model import model_app
 from dpicl.cli.options import MANY, SAME, AsJson, ContractName
 from dpicl.cli.releases import ask, protect, synth
 from dpicl.cli.run import list_pipelines, run
@@ -50,6 +51,7 @@ app = typer.Typer(
 app.add_typer(contract_app, name="contract")
 app.add_typer(data_app, name="data")
 app.add_typer(ledger_app, name="ledger")
+app.add_typer(model_app, name="model")
 app.add_typer(state_app, name="state")
 
 

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from dpicl.cli import names
+from dpicl.errors import DpiclError
 
 SAME = {
     "account": "contract",
@@ -39,3 +40,20 @@ DryRun = Annotated[
 ]
 PricesAsJson = Annotated[bool, typer.Option("--json", help="With --dry-run: print JSON in place of a table.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON in place of a table.")]
+ModelDtype = Annotated[
+    str | None,
+    typer.Option("--dtype", help="Type of --model's weights: auto, float32, tf32, bfloat16 or float16. Default: the checkpoint's own."),
+]
+ModelApi = Annotated[
+    str | None,
+    typer.Option("--api", help="How --model is queried: completions, or chat by its template. Default: completions, where it can."),
+]
+
+
+def named_model(model: str | None, dtype: str | None, api: str | None) -> str | None:
+    """The model's name with what `--dtype` and `--api` say of it. Raises DpiclError: they say it of none."""
+    if model is None and (dtype is not None or api is not None):
+        raise DpiclError("--dtype and --api say how --model is loaded and queried; expected --model")
+    from dpicl.lm.spec import with_changes
+
+    return None if model is None else with_changes(model, dtype, api)

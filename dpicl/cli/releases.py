@@ -10,7 +10,20 @@ from typing import Annotated, Any
 import typer
 
 from dpicl.cli import names
-from dpicl.cli.options import Anyway, ContractName, DryRun, Epsilon, Method, MethodOptions, Period, PricesAsJson, Trust
+from dpicl.cli.options import (
+    Anyway,
+    ContractName,
+    DryRun,
+    Epsilon,
+    Method,
+    MethodOptions,
+    ModelApi,
+    ModelDtype,
+    Period,
+    PricesAsJson,
+    Trust,
+    named_model,
+)
 from dpicl.cli.stopping import stoppable
 from dpicl.cli.terminal import check_state, errors, say
 from dpicl.engine.settings import Settings
@@ -130,6 +143,8 @@ def ask(
             autocompletion=names.models,
         ),
     ] = None,
+    dtype: ModelDtype = None,
+    api: ModelApi = None,
     aggregation: Annotated[
         str | None,
         typer.Option(
@@ -148,7 +163,7 @@ def ask(
     from dpicl.engine.query_session import request_of
     from dpicl.engine.stage import StageFailed, clean_errors
 
-    settings = Settings.from_environment()
+    settings, model = Settings.from_environment(), named_model(model, dtype, api)
     if demos is not None:
         if query is not None or queries is None or model is None:
             raise DpiclError("--demos answers rows of a file by a model; expected --queries (`-` for standard input) and --model")

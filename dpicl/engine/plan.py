@@ -18,6 +18,7 @@ from dpicl.engine.run_folder import Plan, check_stored, check_versions, pin_cont
 from dpicl.engine.settings import Settings
 from dpicl.errors import BudgetError, DeclarationError, ModelRefusedError, ParameterError, PrivacyError
 from dpicl.lm.egress import check_egress
+from dpicl.lm.models import number_format
 from dpicl.lm.spec import ModelSpec, resolve_model
 from dpicl.methods import METHODS, on_texts
 from dpicl.methods.row_contexts import check_rows
@@ -225,9 +226,12 @@ def check_writer(contract: Declared, unit: Unit, writer: ModelSpec) -> None:
             f"model {writer.name!r} is {'a server' if writer.kind == 'endpoint' else 'not trusted with private rows'}, and raw rows stay "
             f"local; expected a local model as --generator, which may be another than the --model that answers"
         )
-    if not contract.privacy.budget.benchmark and writer.dtype != "float32":
+    if writer.kind == "endpoint" or contract.privacy.budget.benchmark:
+        return
+    counts_in = writer.dtype if writer.dtype not in ("auto", "float32") else number_format(writer)
+    if counts_in != "float32":
         # voters are read in batches, and one prompt moves what rounding makes of the others: in sixteen bits too far
         raise PrivacyError(
-            f"{contract.name}: model {writer.name!r} has dtype {writer.dtype}, in which one private text moves the votes of others by "
+            f"{contract.name}: model {writer.name!r} has dtype {counts_in}, in which one private text moves the votes of others by "
             f"rounding; expected dtype float32 for the model that writes, or a contract with `benchmark: true`"
         )

@@ -14,7 +14,8 @@ from typing import cast
 from dpicl.errors import ModelError, ModelRefusedError, PrivacyError
 from dpicl.files.shipped import checked
 from dpicl.installed import extra_of
-from dpicl.lm.local.model_files import files_digest, find_checkpoint, find_model_files, model_digest
+from dpicl.lm.local.config_file import kept_dtype, quantisation, read_config
+from dpicl.lm.local.model_files import Dtype, files_digest, find_checkpoint, find_model_files, model_digest
 from dpicl.lm.requests import HashScorer, Scorer
 from dpicl.lm.spec import ModelSpec, Wanted
 from dpicl.lm.tables import TabularModel
@@ -82,11 +83,40 @@ def fingerprint_of(spec: ModelSpec, *, corpus: Sequence[str]) -> str:
         ModelError: the model's files are missing.
     """
     if spec.kind in ("transformers", "bundled"):
-        return f"{model_digest(*find_model_files(spec.id or str(checked('lm/bundled', BUNDLED)), spec.revision))} {spec.dtype}"
+        files = find_model_files(spec.id or str(checked("lm/bundled", BUNDLED)), spec.revision)
+        return " ".join([model_digest(*files), number_format(spec), *(["chat"] if spec.api == "chat" else [])])
     if spec.kind == "tabular":
         return files_digest([find_checkpoint(str(spec.id))], "")
     made_of = json.dumps([spec.kind, spec.url, spec.id, *(corpus if spec.kind == "tiny" else ())])
     return hashlib.sha256(made_of.encode()).hexdigest()
+
+
+def number_format(spec: ModelSpec) -> str:
+    """What a local model counts in: `float32`, or another type, of a quantised one with the method. `auto` is what its checkpoint says.
+
+    Raises:
+        ModelError: its config is missing.
+    """
+    if spec.kind != "transformers":
+        return "float32" if spec.dtype == "auto" else spec.dtype
+    config = read_config(spec.id or "", spec.revision)
+    return " ".join([kept_dtype(config) if spec.dtype == "auto" else spec.dtype, *filter(None, [quantisation(config)])])
+
+
+def estimated_memory(spec: ModelSpec) -> str:
+    """What a model's weights need beside what is free, before it is loaded, in words; its files are fetched for it.
+
+    Raises:
+        ModelError: it does not fit, or its files are missing.
+    """
+    if spec.kind not in ("transformers", "bundled"):
+        return "made here"
+    folder, _ = find_model_files(spec.id or str(checked("lm/bundled", BUNDLED)), spec.revision)
+    try:
+        from dpicl.lm.local.memory import described
+    except ImportError as error:
+        raise ModelError(f"model {spec.name!r}: {extra_of(error) or error}") from None
+    return described(folder, spec.name, cast(Dtype, number_format(spec).split()[0]), spec.device)
 
 
 def import_backend() -> None:
@@ -120,7 +150,8 @@ def _open(spec: ModelSpec, models_folder: Path, corpus: tuple[str, ...], wanted:
     return TransformersScorer(
         str(build_tiny_model(models_folder, corpus) if spec.kind == "tiny" else spec.id or checked("lm/bundled", BUNDLED)),
         revision=spec.revision,
-        dtype=spec.dtype,
+        dtype=cast(Dtype, number_format(spec).split()[0]),
+        chat=spec.api == "chat",
         device=spec.device,
         name=spec.name,
         kind=spec.kind,

@@ -58,7 +58,9 @@ class ModelDescription:
     trust: Trust
     note: str = ""
     mode: str = ""
-    """How a server is asked, or what a tabular model reads; empty for language models that run in this process."""
+    """How a server is asked, or what a tabular model reads; of a language model in this process its number format and chat template, empty
+    for float32 and completions.
+    """
 
 
 class Scorer(Protocol):

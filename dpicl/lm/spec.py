@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -11,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from dpicl.errors import ModelError, ModelRefusedError
 from dpicl.lm.endpoint.address import check_address
-from dpicl.lm.local.model_files import HUB_ID, Dtype, is_checkpoint, is_model_folder
+from dpicl.lm.local.model_files import HUB_ID, is_checkpoint, is_model_folder
 from dpicl.lm.requests import Trust
 
 ENDPOINT_FORM = "an endpoint such as http://127.0.0.1:8000/v1#MODEL"
@@ -19,6 +20,9 @@ Wanted = Literal["scores", "text"]
 """What a model is opened for."""
 ROWS_IN_CONTEXT = 2048
 """Most released rows that a tabular model reads, where its entry does not say."""
+
+
+_CHANGES = re.compile(r"(.+)\?((?:dtype|api)=\w+(?:&(?:dtype|api)=\w+)*)")
 
 
 class ModelSpec(BaseModel):
@@ -41,16 +45,16 @@ class ModelSpec(BaseModel):
     """
     revision: str | None = None
     """Branch, tag or commit on the hub."""
-    dtype: Dtype = "float32"
-    """Local models only: type of the weights; a model that reads private texts needs float32."""
+    dtype: Literal["auto", "float32", "tf32", "bfloat16", "float16"] = "auto"
+    """Local models only: type of the weights, `auto` for the checkpoint's own; a model that reads private texts needs float32."""
     device: Annotated[str, StringConstraints(pattern=r"^(auto|cpu|cuda(:\d+)?)$")] = "auto"
-    """Local models only; `auto` uses a GPU if there is one."""
+    """Local models only; `auto` uses a GPU if there is one, and several where one does not hold the model."""
     trust: Trust = "local"
     """Whether it may see private rows; `remote` for an endpoint unless its entry says otherwise."""
     url: Annotated[str, StringConstraints(max_length=300)] | None = None
     """Endpoints only: base URL, to which `/completions` is appended."""
     api: Literal["auto", "completions", "chat"] = "auto"
-    """Endpoints only: which of the two interfaces to use; `auto` probes them."""
+    """How the model is queried: it completes a prompt, or answers a chat by its template. `auto` probes an endpoint, and completes locally."""
     key_env: Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$")] | None = None
     """Name of the environment variable with the endpoint's API key."""
     max_connections: Annotated[int, Field(ge=1, le=1024)] = 32
@@ -81,6 +85,8 @@ class ModelSpec(BaseModel):
             raise ValueError(f"kind {self.kind} with rows; expected rows for kind tabular only")
         if (self.url is not None) != (self.kind == "endpoint"):
             raise ValueError(f"kind {self.kind} {'without' if self.url is None else 'with'} url; expected a url for kind endpoint only")
+        if self.dtype != "auto" and self.kind == "endpoint":
+            raise ValueError("kind endpoint with dtype; expected one for local models only: a server has its own")
         if self.url is not None:
             check_address(self.url, key=self.key_env is not None, private=self.trust == "local")
         return self
@@ -95,13 +101,28 @@ class ModelSpec(BaseModel):
         return {name: value for name, value in self.model_dump(mode="json").items() if name != "rows" or value is not None}
 
 
+def with_changes(name: str, dtype: str | None, api: str | None) -> str:
+    """A model's name with what `--dtype` and `--api` say of it."""
+    changes = "&".join(f"{key}={value}" for key, value in (("dtype", dtype), ("api", api)) if value is not None)
+    return f"{name}?{changes}" if changes else name
+
+
 def resolve_model(name: str, registry: Mapping[str, ModelSpec]) -> ModelSpec:
-    """The model that a user means by `name`: a registry name, a folder, a tabular model's file, `org/name[@revision]`, or `URL#MODEL`.
+    """The model that a user means by `name`: a registry name, a folder, a tabular model's file, `org/name[@revision]`, or `URL#MODEL`; each
+    may end in changes of its entry, such as `?dtype=bfloat16&api=chat`.
 
     Raises:
+        ModelRefusedError: a change is not one of these two, or not of this kind of model.
         ModelRefusedError: it is none of them; lists the registry.
         ModelError: it is the path of a folder that is not there, perhaps for now.
     """
+    if changed := _CHANGES.fullmatch(name):
+        spec = resolve_model(changed[1], registry)
+        try:
+            return ModelSpec.model_validate({**spec.model_dump(), **dict(one.split("=") for one in changed[2].split("&"))})
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+        raise ModelRefusedError(f"model {spec.name!r}: {'.'.join(map(str, first['loc']))}: {first['msg'].removeprefix('Value error, ')}")
     if name in registry:
         return registry[name]
     if name.lower().startswith(("http://", "https://")):

@@ -5,6 +5,8 @@ Guarantee   none spent: no row is read. Whatever fails here fails for every tabl
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from dpicl.contract.text import Classification, TextContract
@@ -12,7 +14,7 @@ from dpicl.errors import ModelError
 from dpicl.lm.isolation import public_answer
 from dpicl.lm.local.embedding import Embedder
 from dpicl.lm.requests import ModelDescription, Scorer
-from dpicl.lm.votes.voting import GeneratorModel, VoteRequest, Votes
+from dpicl.lm.votes.voting import GeneratorModel, VoteRequest, VoteRule, Votes
 from dpicl.methods.ensemble.answers import write_candidates
 from dpicl.methods.ensemble.voting import Voters
 from dpicl.methods.few_shot.plan import RANDOM_ROWS, Shape
@@ -22,6 +24,9 @@ from dpicl.text.prompts import PUBLIC_TEXT
 
 IN_PROCESS = ("bundled", "tiny", "transformers", "tabular")
 """Kinds of models whose scores are exact up to rounding; servers and stand-ins are taken as they are."""
+
+FURTHEST = 0.05
+"""Share of a vote by which reading in steps may differ; `reading_mode` allows far less, of logits."""
 
 LABELS = 4
 """As many labels are written for; the longest of all is looked at too."""
@@ -75,19 +80,42 @@ def check_generator(contract: TextContract, unit: Unit, model: GeneratorModel) -
 
 
 def _write(prompts: Prompts, shape: Shape) -> None:
-    contract, model, rule = prompts.contract, prompts.model, rule_of(shape)
-    requests = []
+    contract, requests = prompts.contract, []
     for label in contract.demonstrated[:LABELS]:  # a made-up example votes, and a prompt without one
         public, text = prompts.public(label), contract.label_text(label)
         requests.append(VoteRequest(public, (prompts.voter(label, [prompts.example(PUBLIC_TEXT, text)]), public), ()))
-    tokens = [_token(model, votes) for votes in model.vote(requests, rule)]
+    check_votes(prompts.model, requests, rule_of(shape), kept=shape.fixed)
+
+
+def check_votes(model: GeneratorModel, requests: Sequence[VoteRequest], rule: VoteRule, *, kept: bool) -> None:
+    """Let public voters vote on two tokens of each text.
+    Raises ModelError: they vote for no token, or otherwise where what was read is kept.
+
+    Args:
+        kept: whether to vote in a session too.
+    """
+    first = model.vote(requests, rule)
+    tokens = [_token(model, votes) for votes in first]
     begun = [VoteRequest(one.public, one.voters, (token,)) for one, token in zip(requests, tokens, strict=True)]
-    votes: list[Votes | None] = [*model.vote(begun, rule)]
-    if shape.fixed:
+    second = model.vote(begun, rule)
+    again: list[Votes | None] = []
+    if kept:
         session = model.session(requests, rule)
-        votes += [*session.vote([()] * len(requests)), *session.vote([(token,) for token in tokens])]
-    for one in votes:
-        _token(model, one)
+        again = [*session.vote([()] * len(requests)), *session.vote([(token,) for token in tokens])]
+        for one, other in zip(again, [*first, *second], strict=True):
+            if one is None or _apart(one, other, rule) > FURTHEST:
+                raise ModelError(
+                    f"model {model.description.name!r} votes otherwise where what was read before is kept; expected the same votes"
+                )
+    for votes in [*second, *again]:
+        _token(model, votes)
+
+
+def _apart(one: Votes, other: Votes, rule: VoteRule) -> float:
+    """Shares by which votes differ, over the candidates of either."""
+    sums = [dict(zip(votes.candidates.tolist(), votes.sums.tolist(), strict=True)) for votes in (one, other)]
+    both = sums[0].keys() & sums[1].keys()
+    return max((abs(sums[0][token] - sums[1][token]) / rule.units for token in both), default=float("inf"))
 
 
 def _token(model: GeneratorModel, votes: Votes | None) -> int:

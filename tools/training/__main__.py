@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from tqdm import tqdm
 
-from dpicl.lm.local.loading import choose_device
+from dpicl.lm.local.memory import choose_device
 from tools.training.checkpoint import State, read_state
 from tools.training.export import export
 from tools.training.held_out import evaluate

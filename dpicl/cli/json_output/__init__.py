@@ -7,7 +7,7 @@ from typing import Any
 from dpicl.cli.json_output import budgets, plans, states
 from dpicl.cli.json_output.budgets import ChargedRelease, ForecastAccount, PlannedCharge, SpentAccount
 from dpicl.cli.json_output.plans import CheckedContract, ComparedRuns, Listing, Plan
-from dpicl.cli.json_output.states import CleanedState, RestoredState, StateFinding, WrittenBackup
+from dpicl.cli.json_output.states import CheckedModel, CleanedState, RestoredState, StateFinding, WrittenBackup
 
 COMMANDS: dict[str, Any] = {
     "dpicl budget": list[SpentAccount],
@@ -20,6 +20,7 @@ COMMANDS: dict[str, Any] = {
     "dpicl plan CONTRACT": Plan,
     "dpicl contract check NAME": CheckedContract,
     "dpicl compare RUN RUN": ComparedRuns,
+    "dpicl model check MODEL": CheckedModel,
     "dpicl state check": list[StateFinding],
     "dpicl state clean": CleanedState,
     "dpicl state backup FILE": WrittenBackup,

@@ -1,4 +1,4 @@
-"""What `dpicl state` prints with --json."""
+"""What `dpicl state` and `dpicl model` print with --json."""
 
 from __future__ import annotations
 
@@ -94,3 +94,27 @@ class RestoredState:
     """Number of the record that closes the budgets."""
     accounts: Sequence[RestoredAccount]
     """Every account."""
+
+
+@dataclass(frozen=True)
+class ModelCheck:
+    """One check that holds."""
+
+    check: str
+    """What was checked."""
+    detail: str
+    """What was found."""
+
+
+@dataclass(frozen=True)
+class CheckedModel:
+    """Whether a model can be used. The exit code is 2 if it cannot."""
+
+    model: str
+    """Its name."""
+    usable: bool
+    """Whether every check holds."""
+    sentence: str
+    """The verdict, with the reason of a refusal."""
+    checks: Sequence[ModelCheck]
+    """The checks that hold, in their order; the first that does not is the last."""

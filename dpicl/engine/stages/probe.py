@@ -25,6 +25,7 @@ from dpicl.engine.stage import stage
 from dpicl.errors import TooLongError
 from dpicl.lm.isolation import public_answer
 from dpicl.lm.local.embedding import open_embedder
+from dpicl.lm.models import number_format
 from dpicl.lm.requests import ModelDescription, Scorer, prompt
 from dpicl.lm.spec import ModelSpec
 from dpicl.methods import METHODS, on_texts
@@ -71,7 +72,7 @@ def probe(run: str) -> str:
 
 def _check_answers(run: Path, plan: Plan, unit: Unit, contract: Declared, settings: Settings) -> ModelDescription:
     answers, spec = METHODS[unit.method].answers, plan.model
-    tolerance = TOLERANCE.get(spec.dtype, TOLERANCE_OF_SIXTEEN_BITS)
+    tolerance = tolerance_of(spec)
     if spec.most_rows:
         assert isinstance(contract, Contract)
         model = public_answer(spec.name, lambda: tabular_model_of(run))
@@ -114,6 +115,11 @@ def _check_reading(run: Path, plan: Plan, unit: Unit, contract: TextContract, se
     reader = public_answer(spec.name, lambda: reader_of(run, settings, METHODS[unit.method].answers.wanted_of(contract)))
     check_reader(contract, reader, spec)
     return reader.description
+
+
+def tolerance_of(spec: ModelSpec) -> float:
+    """Nats by which a model's scores may depend on what is asked beside; servers are taken as they are."""
+    return TOLERANCE_OF_SIXTEEN_BITS if spec.kind == "endpoint" else TOLERANCE.get(number_format(spec), TOLERANCE_OF_SIXTEEN_BITS)
 
 
 def check_reader(contract: TextContract, reader: Scorer, spec: ModelSpec) -> None:

@@ -7,7 +7,7 @@ row; a longer one forces all its tokens but the last.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,15 +44,19 @@ def rows_of(prompt: int, prompt_tokens: Tokens, continuations: Sequence[Tokens])
     ]
 
 
-def plan_batches(lengths: Sequence[int], token_budget: int) -> list[list[int]]:
+def plan_batches(lengths: Sequence[int], token_budget: int, alike: Callable[[int], Hashable] = lambda length: 0) -> list[list[int]]:
     """Group indices so that count x longest stays within the budget, padding included.
 
     Longest first, so that memory that does not suffice shows at once; equal lengths keep
     their order. An item that is longer than the budget stands alone.
+
+    Args:
+        alike: lengths for which it is equal may stand together.
     """
     batches: list[list[int]] = []
     for index in sorted(range(len(lengths)), key=lambda item: -lengths[item]):
-        if batches and (len(batches[-1]) + 1) * lengths[batches[-1][0]] <= token_budget:
+        longest = lengths[batches[-1][0]] if batches else 0
+        if batches and (len(batches[-1]) + 1) * longest <= token_budget and alike(lengths[index]) == alike(longest):
             batches[-1].append(index)
         else:
             batches.append([index])

@@ -16,7 +16,7 @@ import torch
 from transformers import Cache, DynamicLayer
 
 from dpicl.lm.local.batching import pad_left, plan_batches
-from dpicl.lm.local.padded_reader import read_padded, run_with_oom_retry
+from dpicl.lm.local.padded_reader import read_padded, run_with_oom_retry, tolerance_of
 from dpicl.lm.local.vote_reader import Key, Reader, Rows, count_votes, read_fresh
 from dpicl.lm.requests import Tokens
 from dpicl.lm.votes.voting import OpenRequests, VoteRequest, VoteRule, Votes
@@ -87,14 +87,18 @@ class _Chunk:
         """Logits after these further tokens of each row, shape (rows, vocabulary); as many of each, but for the first time."""
         padded = pad_left(new)
         held = np.arange(self.width) >= self.width - self.lengths[:, np.newaxis]
-        logits = reader.model(
-            input_ids=torch.as_tensor(padded.tokens, device=reader.device),
-            attention_mask=torch.as_tensor(np.concatenate([held.astype(np.int64), padded.mask], axis=1), device=reader.device),
-            position_ids=torch.as_tensor(padded.positions + self.lengths[:, np.newaxis], device=reader.device),
-            past_key_values=self.cache,
-            use_cache=True,
-            logits_to_keep=1,
-        ).logits[:, -1]
+        logits = (
+            reader.model(
+                input_ids=torch.as_tensor(padded.tokens, device=reader.device),
+                attention_mask=torch.as_tensor(np.concatenate([held.astype(np.int64), padded.mask], axis=1), device=reader.device),
+                position_ids=torch.as_tensor(padded.positions + self.lengths[:, np.newaxis], device=reader.device),
+                past_key_values=self.cache,
+                use_cache=True,
+                logits_to_keep=1,
+            )
+            .logits[:, -1]
+            .to(reader.device)
+        )
         self.width += padded.tokens.shape[1]
         self.lengths = self.lengths + padded.mask.sum(axis=1)
         return logits
@@ -162,6 +166,8 @@ class GrowingRows:
 
 def token_bytes(reader: Reader) -> int | None:
     """Bytes that the cache takes for one token, or None if this model cannot be read in steps: a small probe decides."""
+    if reader.mode.layout != "padded" or reader.mode.apart is not None:
+        return None
     chunk = _Chunk([(0, 0), (0, 1)], np.zeros(2, dtype=np.int64))
     try:
         chunk.read(reader, [row[:length] for row, length in zip(_PROBE, _PROBED, strict=True)])
@@ -171,7 +177,7 @@ def token_bytes(reader: Reader) -> int | None:
     except Exception:  # noqa: BLE001 - models of other kinds, such as hybrid ones, fail in ways of their own
         return None
     wanted = [(len(row) - 1,) for row in _PROBE]
-    tolerance = 1e-3 if reader.model.dtype == torch.float32 else 0.1
+    tolerance = tolerance_of(reader.model)
     for places, whole in read_padded(reader.model, _PROBE, wanted, device=reader.device, token_budget=64):
         if not torch.allclose(whole.float(), logits[[row for row, _ in places]].float(), rtol=tolerance, atol=tolerance):
             return None

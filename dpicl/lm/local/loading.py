@@ -5,64 +5,75 @@ No code from a model's folder is run, and no pickled weights are read.
 
 from __future__ import annotations
 
-import inspect
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 from transformers.utils import logging as transformers_logging
 
-from dpicl.errors import ModelError, ParameterError
+from dpicl.errors import ModelError
+from dpicl.lm.local.config_file import package_of, quantisation, read_config
+from dpicl.lm.local.memory import choose_device, placed
 from dpicl.lm.local.model_files import Dtype
 from dpicl.lm.requests import Tokens
 
-_FORWARD_INPUTS = {"attention_mask", "position_ids", "logits_to_keep"}
-_LOAD_ERRORS = (OSError, ValueError, ImportError, KeyError, RuntimeError, SafetensorError)
 
-
-def choose_device(device: str) -> torch.device:
-    """The device that `auto`, `cpu`, `cuda` or `cuda:N` means here.
-
-    Raises:
-        ParameterError: this machine does not have it.
-    """
-    if device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    chosen = torch.device(device)
-    if chosen.type == "cuda" and (chosen.index or 0) >= torch.cuda.device_count():
-        raise ParameterError("device", device, f"auto or cpu; the number of CUDA devices here is {torch.cuda.device_count()}")
-    return chosen
-
-
-def load(folder: Path, name: str, dtype: Dtype, attention: str | None) -> tuple[Any, Any]:
-    """Tokenizer and model from a folder, offline; None lets the model choose how it attends.
+def load(folder: Path, name: str, dtype: Dtype, device: str) -> tuple[Any, Any]:
+    """Tokenizer and model from a folder, offline, on its device or devices.
 
     `dtype` goes to `from_pretrained`, which keeps the rotary frequencies in float32; a
     later `.to(torch.bfloat16)` would round them and move decisions in long prompts.
+    With `accelerate` weights go straight to their device, and a model that one GPU does not hold to several.
 
     Raises:
-        ModelError: files are missing, broken or not of a model that can be scored.
+        ModelError: files are missing, broken or not of a model that can be scored, or memory does not suffice.
+        ParameterError: this machine does not have the device.
     """
+    chosen = choose_device(device)
+    config = read_config(str(folder), None)
+    method = quantisation(config)
+    package = package_of(method) if method else None
+    if package and find_spec(package) is None:
+        raise ModelError(f"model {name!r} is quantised by {method}; type `pip install {package}`, or expected a checkpoint that is not")
+    straight = find_spec("accelerate") is not None and (chosen.type == "cuda" or method is not None)
+    places = placed(folder, name, dtype, chosen, several=device == "auto" and straight)
     transformers_logging.disable_progress_bar()
+    torch.set_float32_matmul_precision("high" if dtype == "tf32" else "highest")  # one model is open at a time
+    torch.backends.cudnn.allow_tf32 = dtype == "tf32"
     safely: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
-    weights: dict[str, Any] = {"dtype": getattr(torch, dtype), "use_safetensors": True, "output_loading_info": True}
-    weights |= {"attn_implementation": attention} if attention else {}
+    weights: dict[str, Any] = {"dtype": torch.float32 if dtype == "tf32" else getattr(torch, dtype), "use_safetensors": True}
+    weights |= {"output_loading_info": True, **({"device_map": places} if straight else {})}
     loaded: Any
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, **safely)
         loaded = AutoModelForCausalLM.from_pretrained(folder, **weights, **safely)
-    except _LOAD_ERRORS as error:
+    except torch.OutOfMemoryError:
+        raise ModelError(f"model {name!r} does not fit on {chosen}; expected dtype bfloat16 or a smaller model") from None
+    except Exception as error:  # noqa: BLE001 - every architecture fails in ways of its own
         reason = (str(error).strip() or type(error).__name__).splitlines()[0][:200].rstrip(" .:")
         raise ModelError(f"model {name!r} cannot be loaded ({reason}); expected config, safetensors and tokenizer files") from None
     model, report = loaded
     missing = len(report["missing_keys"]) + len(report["mismatched_keys"])
     if missing:
         raise ModelError(f"model {name!r} lacks {missing} of its weights; expected complete safetensors files")
-    if not set(inspect.signature(model.forward).parameters) >= _FORWARD_INPUTS:
-        raise ModelError(f"model {name!r} is a {type(model).__name__}; expected a decoder that takes {sorted(_FORWARD_INPUTS)}")
+    if not straight:
+        try:
+            model.to(chosen)
+        except torch.OutOfMemoryError:
+            raise ModelError(f"model {name!r} does not fit on {chosen}; expected dtype bfloat16 or a smaller model") from None
+    # its own penalties, forced tokens and the like would make the likeliest token another one
+    model.generation_config = GenerationConfig(eos_token_id=model.generation_config.eos_token_id)
     return tokenizer, model
+
+
+def vocabulary_of(model: Any, name: str) -> int:
+    """Ids of tokens that a model can read are below it. Raises ModelError: it has no such table."""
+    try:
+        return int(model.get_input_embeddings().weight.shape[0])
+    except Exception:  # noqa: BLE001 - as above
+        raise ModelError(f"model {name!r} is a {type(model).__name__} without a table of tokens; expected a language model") from None
 
 
 def leading_tokens(tokenizer: Any) -> Tokens:

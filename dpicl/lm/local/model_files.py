@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from dpicl.errors import ModelError, ModelRefusedError
 
-Dtype = Literal["float32", "bfloat16", "float16"]
-"""Number format of a model's weights."""
+Dtype = Literal["float32", "tf32", "bfloat16", "float16"]
+"""Number format of a model's weights; `tf32` is float32 whose products a GPU rounds to ten bits, and float32 elsewhere."""
 
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 _FETCHED = ["*.json", "*.safetensors", "*.model", "*.txt", "*.jinja"]
@@ -20,6 +21,7 @@ _DIGESTED = (".json", ".safetensors", ".model")
 _CHECKPOINTS = (".ckpt", ".safetensors")
 """Files of a tabular model's weights."""
 _DIGEST_CONTENT_BYTES = 64 << 20
+_HUB_SECONDS = 6.0
 _SAMPLED_HEAD, _SAMPLED_BLOCKS, _SAMPLED_BYTES = 1 << 20, 64, 1 << 14
 
 
@@ -47,11 +49,14 @@ def find_checkpoint(path: str) -> Path:
     return found[0]
 
 
-def find_model_files(path_or_id: str, revision: str | None) -> tuple[Path, str]:
+def find_model_files(path_or_id: str, revision: str | None, only: Sequence[str] = _FETCHED) -> tuple[Path, str]:
     """The folder with the model's files, and its revision.
 
     A hub id is fetched once and then read from the hub's cache; its revision is the
     commit. A folder has the revision that the caller gives it, or none.
+
+    Args:
+        only: patterns of the files that are needed.
 
     Raises:
         ModelRefusedError: the hub has it not, or not for us; says what to type.
@@ -61,11 +66,13 @@ def find_model_files(path_or_id: str, revision: str | None) -> tuple[Path, str]:
         return Path(path_or_id).expanduser(), revision or ""
     if not HUB_ID.fullmatch(path_or_id):
         raise ModelError(f"model folder {path_or_id!r} holds no config.json; expected a model folder or a hub id such as org/name")
-    from huggingface_hub import errors, snapshot_download
+    from huggingface_hub import HfApi, errors, snapshot_download
 
     kind: type[ModelError] = ModelRefusedError
+    fetch = partial(snapshot_download, path_or_id, revision=revision, allow_patterns=list(only), ignore_patterns=_NOT_FETCHED)
     try:
-        snapshot = Path(snapshot_download(path_or_id, revision=revision, allow_patterns=_FETCHED, ignore_patterns=_NOT_FETCHED))
+        reached = _answers(lambda: HfApi().model_info(path_or_id, revision=revision or "main", timeout=_HUB_SECONDS), errors)
+        snapshot = Path(fetch(local_files_only=not reached))
         return snapshot, snapshot.name
     except errors.GatedRepoError:
         advice = f"is gated; accept its licence at https://huggingface.co/{path_or_id}, then type `hf auth login`"
@@ -77,6 +84,21 @@ def find_model_files(path_or_id: str, revision: str | None) -> tuple[Path, str]:
         kind = ModelError
         advice = f"is not in the local cache and the hub cannot be reached; type `hf download {path_or_id}` where there is a connection"
     raise kind(f"model {path_or_id!r} {advice}, or give the folder of a local copy")
+
+
+def _answers(ask: Callable[[], object], errors: Any) -> bool:
+    """Whether the hub can be reached, which its own library finds out in minutes. Raises HfHubHTTPError: it is, and refuses."""
+    try:
+        ask()
+    except errors.OfflineModeIsEnabled:
+        return False
+    except errors.HfHubHTTPError as error:
+        if isinstance(error, errors.RepositoryNotFoundError | errors.RevisionNotFoundError | errors.GatedRepoError):
+            raise
+        return False
+    except Exception:  # noqa: BLE001 - a hang-up is an error of whichever HTTP client the hub's library uses
+        return False
+    return True
 
 
 def model_digest(folder: Path, revision: str) -> str:

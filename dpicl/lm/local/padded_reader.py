@@ -1,9 +1,10 @@
-"""Reading many token sequences in padded batches, for models that cannot share beginnings, and in pieces that fit the memory."""
+"""Reading many token sequences in batches, for models that cannot share beginnings, and in pieces that fit the memory."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
 
 import torch
 
@@ -16,10 +17,53 @@ Result = TypeVar("Result")
 _OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "ALLOC_FAILED")
 Places = list[tuple[int, int]]
 """Row and position of every logit vector."""
+Layout = Literal["padded", "unplaced", "equal", "alone"]
+"""What is read together: rows padded on the left, with their positions or without; rows of equal length only; or one row at a time."""
+READ_AS: dict[Layout, str] = {
+    "padded": "padded batches",
+    "unplaced": "padded batches, without positions",
+    "equal": "batches of equal length",
+    "alone": "one prompt at a time",
+}
+LAYOUTS: tuple[Layout, ...] = tuple(READ_AS)
+"""The faster ones first; `alone` is what transformers itself does with one prompt."""
+
+
+@dataclass(frozen=True)
+class ReadingMode:
+    """How a model is read; `reading_mode.find_mode` finds out.
+
+    Args:
+        options: what its forward pass takes beside tokens.
+        apart: rows of up to so many tokens are read apart from longer ones, for which the model turns its positions otherwise.
+    """
+
+    layout: Layout = "padded"
+    options: frozenset[str] = frozenset({"logits_to_keep", "use_cache"})
+    apart: int | None = None
+
+    @property
+    def pads(self) -> bool:
+        """Whether rows of different lengths may stand together."""
+        return self.layout in ("padded", "unplaced")
+
+    def alike(self, length: int) -> int:
+        """Equal for lengths of rows that may be read together."""
+        return int(self.is_apart(length)) if self.pads else length
+
+    def is_apart(self, length: int) -> bool:
+        """Whether the model turns the positions of so long a row otherwise."""
+        return self.apart is not None and length > self.apart
 
 
 def read_padded(
-    model: Any, rows: Sequence[Tokens], wanted: Sequence[Sequence[int]], *, device: torch.device, token_budget: int
+    model: Any,
+    rows: Sequence[Tokens],
+    wanted: Sequence[Sequence[int]],
+    *,
+    device: torch.device,
+    token_budget: int,
+    mode: ReadingMode = ReadingMode(),
 ) -> Iterator[tuple[Places, torch.Tensor]]:
     """Logits at the wanted positions of every row, in no particular order.
 
@@ -36,17 +80,22 @@ def read_padded(
         places = [(row, position) for row in batch for position in wanted[row]]
         lines = [line for line, row in enumerate(batch) for _ in wanted[row]]
         from_end = [position - len(rows[row]) for row, position in places]
-        logits = model(
-            input_ids=torch.as_tensor(padded.tokens, device=device),
-            attention_mask=torch.as_tensor(padded.mask, device=device),
-            position_ids=torch.as_tensor(padded.positions, device=device),
-            logits_to_keep=-min(from_end, default=-1),
-            use_cache=False,
-        ).logits
-        return places, logits[lines, from_end]
+        options: dict[str, Any] = {"logits_to_keep": -min(from_end, default=-1), "use_cache": False}
+        options = {name: value for name, value in options.items() if name in mode.options}
+        if mode.pads:
+            options["attention_mask"] = torch.as_tensor(padded.mask, device=device)
+        if mode.layout == "padded":
+            options["position_ids"] = torch.as_tensor(padded.positions, device=device)
+        logits = model(input_ids=torch.as_tensor(padded.tokens, device=device), **options).logits
+        return places, logits[lines, from_end].to(device)
 
-    for batch in plan_batches([len(row) for row in rows], token_budget):
+    for batch in plan_batches([len(row) for row in rows], 0 if mode.layout == "alone" else token_budget, mode.alike):
         yield from run_with_oom_retry(batch, read)
+
+
+def tolerance_of(model: Any) -> float:
+    """What rounding may do to logits, absolutely and relatively, where a model is read in two ways."""
+    return 1e-3 if model.dtype == torch.float32 else 0.1
 
 
 def run_with_oom_retry(items: Sequence[Item], attempt: Callable[[Sequence[Item]], Result]) -> Iterator[Result]:

@@ -20,7 +20,7 @@ from safetensors import SafetensorError, safe_open
 
 from dpicl.errors import ModelRefusedError
 from dpicl.installed import extra_missing
-from dpicl.lm.local.loading import choose_device
+from dpicl.lm.local.memory import choose_device
 from dpicl.lm.local.model_files import files_digest, find_checkpoint
 from dpicl.lm.local.tiny import UNTRAINED_NOTE
 from dpicl.lm.requests import ModelDescription

@@ -20,21 +20,21 @@ import torch
 
 from dpicl.errors import ModelError, TooLongError
 from dpicl.lm.local.batching import Row, rows_of
-from dpicl.lm.local.generation import generate
-from dpicl.lm.local.growing_rows import CachedSession
-from dpicl.lm.local.loading import choose_device, ending_tokens, known_tokens, leading_tokens, load
+from dpicl.lm.local.chat import ChatTemplate
+from dpicl.lm.local.generation import Writing, find_writing, generate
+from dpicl.lm.local.growing_rows import CachedSession, token_bytes
+from dpicl.lm.local.loading import ending_tokens, known_tokens, leading_tokens, load, vocabulary_of
 from dpicl.lm.local.model_files import Dtype, find_model_files, is_model_folder, model_digest
-from dpicl.lm.local.padded_reader import Places, read_padded
+from dpicl.lm.local.padded_reader import READ_AS, Places, read_padded
+from dpicl.lm.local.reading_mode import PROBE_TEXT, context_of, find_mode, probe_length, probe_rows
 from dpicl.lm.local.tiny import UNTRAINED_NOTE
-from dpicl.lm.local.tree_attention import NAME, NotShareable
+from dpicl.lm.local.tree_attention import NotShareable
 from dpicl.lm.local.tree_reader import read_shared
 from dpicl.lm.local.vote_reader import Reader, count_votes
 from dpicl.lm.requests import ModelDescription, Progress, Tokens, Trust, prompt_ending
 from dpicl.lm.votes.voting import VoteRequest, VoteRule, Votes, VotingSession, check_sums
 
 _TOKEN_BUDGET = {"cpu": 4096, "cuda": 16384}
-_PROBE = ((1, 2, 3, 4, 5, 6, 7, 8, 9, 2, 5), (1, 2, 3, 4, 5, 6, 7, 8, 9, 3, 4, 2))
-"""Two rows that share a beginning; every vocabulary has these tokens."""
 
 
 class TransformersScorer:
@@ -43,7 +43,8 @@ class TransformersScorer:
     Args:
         path_or_id: a folder with config.json, or a hub id `org/name`.
         revision: branch, tag or commit on the hub.
-        dtype: `float32`, `bfloat16` or `float16` for the weights; probabilities are always float32.
+        dtype: of the weights; probabilities are always float32.
+        chat: prompts are messages of a chat, written out by the model's template; votes stay what they are.
         device: `auto` (a GPU if there is one), `cpu`, `cuda` or `cuda:N`.
         token_budget: tokens per forward pass; a batch that does not fit is halved. By default
             what runs fastest: small batches stay in a CPU's cache, large ones fill a GPU.
@@ -61,6 +62,7 @@ class TransformersScorer:
         revision: str | None = None,
         dtype: Dtype = "float32",
         device: str = "auto",
+        chat: bool = False,
         token_budget: int | None = None,
         share: bool = True,
         name: str | None = None,
@@ -69,29 +71,17 @@ class TransformersScorer:
     ) -> None:
         folder, commit = find_model_files(path_or_id, revision)
         self._name = name or (folder.name if is_model_folder(path_or_id) else path_or_id)
-        self._device = choose_device(device)
-        self._token_budget = token_budget or _TOKEN_BUDGET[self._device.type]
-        for attention in (NAME, None) if share else (None,):
-            self._model: Any = None  # two of them may not fit the memory
-            try:
-                self._tokenizer, self._model = load(folder, self._name, dtype, attention)
-            except ModelError:
-                if attention:  # some models attend in their own way only
-                    continue
-                raise
-            try:
-                self._model.to(self._device)
-            except torch.OutOfMemoryError:
-                raise ModelError(
-                    f"model {self._name!r} does not fit on {self._device}; expected dtype bfloat16 or a smaller model"
-                ) from None
-            self._limits: dict[str, Any] = {"device": self._device, "token_budget": self._token_budget}
-            self.shares = bool(attention) and _can_share(self._model, self._device)
-            if self.shares:
-                break
+        self._tokenizer, self._model = load(folder, self._name, dtype, device)
+        self.device: torch.device = self._model.device
+        self._token_budget = token_budget or _TOKEN_BUDGET[self.device.type]
+        self._limits: dict[str, Any] = {"device": self.device, "token_budget": self._token_budget}
+        self._chat = ChatTemplate(self._tokenizer, self._name) if chat else None
         self.leading: Tokens = leading_tokens(self._tokenizer)
-        self._known = torch.tensor(known_tokens(self._tokenizer), device=self._device)
-        self._vocabulary = int(self._model.get_input_embeddings().weight.shape[0])  # a token from here on would end a GPU's work for good
+        self._known = torch.tensor(known_tokens(self._tokenizer), device=self.device)
+        self._vocabulary = vocabulary_of(self._model, self._name)  # a token from here on would end a GPU's work for good
+        length = probe_length(self._model.config)
+        self._probe: Tokens = tuple(token % self._vocabulary for token in (self.leading + self.encode(PROBE_TEXT))[:length])
+        self.mode, self.shares = find_mode(self._model, self._name, self._probe, self.device, share=share)
         trained = not getattr(self._model.config, "dpicl_untrained", False)
         self.description = ModelDescription(
             name=self._name,
@@ -101,6 +91,7 @@ class TransformersScorer:
             trained=trained,
             trust=trust,
             note=getattr(self._model.config, "dpicl_note", "") if trained else UNTRAINED_NOTE,
+            mode=_mode(dtype, chat=chat),
         )
 
     def score(self, prompts: Sequence[str], continuations: Sequence[str], *, progress: Progress | None = None) -> np.ndarray:
@@ -144,15 +135,31 @@ class TransformersScorer:
         Raises:
             ModelError: as `score`; prompt and new tokens must fit the context together.
         """
-        rows = [self._prompt_tokens(prompt) for prompt in prompts]
+        rows = [self._chat.text_tokens(prompt) if self._chat else self._prompt_tokens(prompt) for prompt in prompts]
         self._check_rows([row + (0,) * new_tokens for row in rows])
         sampling: dict[str, Any] = {"new_tokens": new_tokens, "stop": stop, "temperature": temperature, "seed": seed}
-        return generate(self._model, self._tokenizer, rows, **sampling, **self._limits)
+        texts = generate(self._model, self._tokenizer, rows, mode=self.mode, writing=self.writing, **sampling, **self._limits)
+        return [text.lstrip() for text in texts] if self._chat else texts
 
     @property
     def context(self) -> int | None:
         """See `GeneratorModel.context`."""
-        return getattr(self._model.config.get_text_config(), "max_position_embeddings", None)
+        return context_of(self._model.config)
+
+    @property
+    def reads(self) -> str:
+        """How prompts are read, in words."""
+        return "shared beginnings" if self.shares else f"{READ_AS[self.mode.layout]}"
+
+    @cached_property
+    def writing(self) -> Writing:
+        """How texts are written."""
+        return find_writing(self._model, probe_rows(self._probe)[:3], self.mode, **self._limits)
+
+    @cached_property
+    def steps(self) -> bool:
+        """Whether voters that stay are kept, and read in steps."""
+        return token_bytes(self._reader()) is not None
 
     @cached_property
     def ends(self) -> frozenset[int]:
@@ -180,24 +187,28 @@ class TransformersScorer:
 
     def _reader(self) -> Reader:
         """What votes are read with; on a GPU in padded batches, since every block of a tree costs launches of its own."""
-        read = self._read if self._device.type == "cpu" else partial(read_padded, self._model, **self._limits)
-        return Reader(self._model, self._name, self._device, self._known, self.context, self._token_budget, self._vocabulary, read)
+        read = self._read if self.device.type == "cpu" else partial(read_padded, self._model, mode=self.mode, **self._limits)
+        sizes = (self.context, self._token_budget, self._vocabulary)
+        return Reader(self._model, self._name, self.device, self._known, *sizes, self.mode, read)
 
     def _read(self, rows: Sequence[Tokens], wanted: Sequence[Sequence[int]]) -> Iterator[tuple[Places, torch.Tensor]]:
         """Logits at the wanted positions; beginnings are shared where that is possible."""
-        if self.shares:
+        if self.shares and not self.mode.is_apart(max(map(len, rows), default=0)):
             try:
                 yield from read_shared(self._model, rows, wanted, **self._limits)
                 return
             except NotShareable:  # raised by the first batch, or never
                 pass
-        yield from read_padded(self._model, rows, wanted, **self._limits)
+        yield from read_padded(self._model, rows, wanted, mode=self.mode, **self._limits)
 
     def _rows(self, prompts: Sequence[str], continuations: Sequence[str]) -> list[Row]:
         """Tokenise; one row per prompt, or several if continuations of many tokens differ."""
         endings: dict[str, list[Tokens]] = {}
         rows: list[Row] = []
         for index, prompt in enumerate(prompts):
+            if self._chat:
+                rows += rows_of(index, *self._chat.label_tokens(prompt, continuations))
+                continue
             ending = prompt_ending(prompt)
             if ending not in endings:
                 before = self.encode(ending.rstrip())
@@ -233,16 +244,8 @@ class TransformersScorer:
             )
 
 
-def _can_share(model: Any, device: torch.device) -> bool:
-    """Whether a small tree gives what plain rows give: a model may attend in ways of its own."""
-    wanted = [(len(row) - 1,) for row in _PROBE]
-    logits: list[dict[tuple[int, int], torch.Tensor]] = []
-    try:
-        for read in (read_shared, read_padded):
-            parts = read(model, _PROBE, wanted, device=device, token_budget=64)
-            logits.append({place: row for places, part in parts for place, row in zip(places, part.float(), strict=True)})
-    except (NotShareable, RuntimeError, TypeError, ValueError, AttributeError):
-        return False
-    tolerance = 1e-3 if model.dtype == torch.float32 else 0.1
-    shared, padded = logits
-    return all(bool(torch.allclose(shared[place], padded[place], rtol=tolerance, atol=tolerance)) for place in padded)
+def _mode(dtype: Dtype, *, chat: bool) -> str:
+    """As `ModelDescription.mode` says it."""
+    if dtype == "float32":
+        return "chat template" if chat else ""
+    return f"{'chat template' if chat else 'completions'} in {dtype}"

@@ -56,6 +56,7 @@ class Reading:
     memory: Mapping[int, Pair]
     kept: Sequence[tuple[int, int]]
     remembered: dict[int, Pair] = field(default_factory=dict)
+    seen: set[int] = field(default_factory=set)
 
 
 _READING: ContextVar[Reading | None] = ContextVar("reading", default=None)
@@ -91,6 +92,9 @@ def _tree_attention(
     repeats = query.shape[1] // key.shape[1]
     bank = (key.repeat_interleave(repeats, 1), value.repeat_interleave(repeats, 1)) if repeats > 1 else (key, value)
     layer = int(module.layer_idx)
+    if layer in plan.seen:  # one layer attends twice, and has no place for what both must remember
+        raise NotShareable
+    plan.seen.add(layer)
     if layer in plan.memory:
         keys, values = plan.memory[layer]
         bank = (torch.cat((keys, bank[0]), 2), torch.cat((values, bank[1]), 2))

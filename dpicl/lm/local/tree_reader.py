@@ -87,7 +87,7 @@ class _Reader:
                 use_cache=False,
             ).logits[0]
         self._path, self._memory = path, plan.remembered
-        return [owners for _, owners in wanted], logits
+        return [owners for _, owners in wanted], logits.to(self._device)
 
     def _row(self, numbers: Sequence[int]) -> torch.Tensor:
         return torch.tensor([numbers], dtype=torch.long, device=self._device)

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from dpicl.errors import ModelError
-from dpicl.lm.local.padded_reader import Places
+from dpicl.lm.local.padded_reader import Places, ReadingMode
 from dpicl.lm.requests import Tokens
 from dpicl.lm.votes.integer_votes import candidates_of, whole_votes
 from dpicl.lm.votes.voting import VoteRequest, VoteRule, Votes, check_public, fits
@@ -37,6 +37,7 @@ class Reader:
     Args:
         known: ids of all tokens that may be written, ascending, on the device.
         vocabulary: ids of tokens that can be read are below it; a tokenizer may know more.
+        mode: how `model` may be read.
         read: rows and the positions wanted of each to places and logits, in no particular order.
     """
 
@@ -47,6 +48,7 @@ class Reader:
     context: int | None
     token_budget: int
     vocabulary: int
+    mode: ReadingMode
     read: Callable[[Sequence[Tokens], Sequence[Sequence[int]]], Iterator[tuple[Places, torch.Tensor]]]
 
 

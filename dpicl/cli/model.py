@@ -1,0 +1,51 @@
+"""`dpicl model`: whether a model can be used, before a run."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from dpicl.cli import names
+from dpicl.cli.options import AsJson, ModelApi, ModelDtype, named_model
+from dpicl.cli.terminal import console, new_table, say, say_json
+from dpicl.engine.settings import Settings
+from dpicl.errors import ModelRefusedError
+
+model_app = typer.Typer(help="Check models.", no_args_is_help=True)
+
+
+@model_app.command("check")
+def check(
+    model: Annotated[
+        str,
+        typer.Argument(
+            help="A name in pipelines.yaml, a folder, a hub id org/name[@revision], or a server's URL#MODEL.", autocompletion=names.models
+        ),
+    ],
+    dtype: ModelDtype = None,
+    api: ModelApi = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check on public text what a run needs of a model. Nothing is charged; exit code 2 if it cannot be used."""
+    from dpicl.cli.json_output.states import CheckedModel, ModelCheck
+    from dpicl.engine.model_check import check_model
+    from dpicl.engine.plan import model_named
+
+    settings = Settings.from_environment()
+    spec = model_named(named_model(model, dtype, api) or model, settings)
+    steps = list(check_model(spec, settings))
+    verdict = steps.pop()
+    if as_json:
+        say_json(CheckedModel(spec.name, verdict.holds, verdict.detail, [ModelCheck(one.check, one.detail) for one in steps]))
+        if not verdict.holds:
+            raise typer.Exit(2)
+        return
+    table = new_table("check", "what was found")
+    for one in steps:
+        table.add_row(one.check, one.detail)
+    if steps:
+        console.print(table)
+    if not verdict.holds:
+        raise ModelRefusedError(verdict.detail)
+    say(verdict.detail)

@@ -1,0 +1,98 @@
+"""`dpicl model check`: what a run asks of a model before anything is charged, without a run: on public text, through the same code."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from dpicl.engine.models import public_corpus
+from dpicl.engine.settings import Settings
+from dpicl.engine.stages.probe import tolerance_of
+from dpicl.errors import DpiclError
+from dpicl.lm.isolation import public_answer
+from dpicl.lm.models import estimated_memory, number_format, open_scorer
+from dpicl.lm.requests import CONTINUATIONS, Scorer, TextGenerator, prompt
+from dpicl.lm.spec import ModelSpec
+from dpicl.lm.votes.voting import GeneratorModel, VoteRequest, VoteRule
+from dpicl.methods.public_questions import IN_PROCESS, check_scores, check_votes
+
+_EXAMPLE = "This person is {} years old and works as a clerk. Does this person earn more than $50,000? Yes or No? Answer:"
+PROMPTS = [
+    prompt([_EXAMPLE.format(30 + 7 * line) + CONTINUATIONS[line % 2] for line in range(shots)], _EXAMPLE.format(41)) for shots in (0, 1, 4)
+]
+PROMPTS += [prompt([_EXAMPLE.format(30 + 7 * line) + CONTINUATIONS[line % 2] for line in range(4)], _EXAMPLE.format(63))]
+"""Of several lengths, and two that share a beginning."""
+_RULE = VoteRule("probability", 30, 1 << 20)
+_NEW_TOKENS = 8
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing that was checked: whether it holds, and what there is to know."""
+
+    check: str
+    holds: bool
+    detail: str
+
+
+def check_model(spec: ModelSpec, settings: Settings) -> Iterator[Step]:
+    """The checks one by one; the first that does not hold is the last. Nothing is charged, and no private text is read."""
+    try:
+        yield from _steps(spec, settings)
+    except DpiclError as error:
+        yield Step("usable", False, str(error))
+    else:
+        yield Step("usable", True, f"model {spec.name!r} can be used")
+
+
+def _steps(spec: ModelSpec, settings: Settings) -> Iterator[Step]:
+    if spec.kind not in ("endpoint", "fake"):
+        yield Step("fits the memory", True, estimated_memory(spec))
+    started = time.monotonic()
+    scorer = public_answer(spec.name, lambda: open_scorer(spec, models_folder=settings.models, corpus=public_corpus()))
+    about, seconds = scorer.description, time.monotonic() - started
+    if spec.kind == "endpoint":
+        yield Step("answers", True, f"{about.mode}; {about.note}; {seconds:.1f} s")
+    else:
+        where = getattr(scorer, "device", "cpu")
+        yield Step("loads", True, f"{number_format(spec)} on {where}, {seconds:.1f} s{'' if about.trained else '; random weights'}")
+    yield _scores(scorer, spec)
+    yield from _votes(scorer, spec)
+    if isinstance(scorer, TextGenerator):
+        yield _writes(scorer, spec)
+
+
+def _scores(scorer: Scorer, spec: ModelSpec) -> Step:
+    """Labels told apart, and scored alike alone, in a batch and with a shared beginning."""
+    alone = np.concatenate([_asked(spec, lambda one=one: scorer.score([one], CONTINUATIONS)) for one in PROMPTS])  # type: ignore[misc]
+    together = _asked(spec, lambda: scorer.score(PROMPTS, CONTINUATIONS))
+    check_scores(scorer.description, alone, together, tolerance=tolerance_of(spec))
+    tally = getattr(scorer, "tally", None)
+    sent = f"; {tally(PROMPTS, CONTINUATIONS)['calls'] / len(PROMPTS):.3g} requests a prompt, with those of the probe" if tally else ""
+    reads = f"; read by {scorer.reads}" if hasattr(scorer, "reads") else ""
+    return Step("scores labels alike, alone and together", True, f"apart by {np.abs(alone - together).max():.1g} nats{reads}{sent}")
+
+
+def _votes(scorer: Scorer, spec: ModelSpec) -> Iterator[Step]:
+    """Only a model that runs here reads private texts."""
+    if spec.kind not in IN_PROCESS:
+        return
+    model = cast(GeneratorModel, scorer)
+    public, *voters = (model.leading + model.encode(one) for one in PROMPTS)
+    requests = [VoteRequest(public, tuple(voters), ()), VoteRequest(voters[0], (), ())]
+    for name, kept in (("votes on a text", False), ("votes, with what was read kept", True)):
+        _asked(spec, lambda kept=kept: check_votes(model, requests, _RULE, kept=kept))  # type: ignore[misc]
+        yield Step(name, True, "" if not kept else "kept" if getattr(scorer, "steps", False) else "nothing can be kept: read anew, slower")
+
+
+def _writes(scorer: Any, spec: ModelSpec) -> Step:
+    texts = _asked(spec, lambda: scorer.generate(PROMPTS[:2], new_tokens=_NEW_TOKENS))
+    return Step("writes", True, f"{sum(map(len, texts))} characters in {len(texts)} texts")
+
+
+def _asked(spec: ModelSpec, ask: Callable[[], Any]) -> Any:
+    return public_answer(spec.name, ask)

@@ -1,0 +1,153 @@
+"""How a model may be read, found by reading it: one plain prompt at a time, as transformers does, is what every faster way must agree with.
+
+Models attend in ways of their own: a state that runs through padding, positions that they count themselves, a bias
+by distance, a window. None of it is looked up. A way of reading that gives other numbers is not taken, and a model that no way reads
+rightly is refused, before anything is charged.
+
+Not covered what differs only in prompts that are longer than the probe's, but for windows and positions that the config states.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+
+from dpicl.errors import ModelError
+from dpicl.lm.local.padded_reader import LAYOUTS, Places, ReadingMode, read_padded, tolerance_of
+from dpicl.lm.local.tree_attention import NAME
+from dpicl.lm.local.tree_reader import read_shared
+from dpicl.lm.requests import Tokens
+
+PROBE_TEXT = "The quick brown fox jumps over the lazy dog; 7 of 12 answered Yes, and 3 said No. Was it so? Answer: Yes.\n" * 24
+_LONGEST, _LONGEST_WITH_WINDOW = 100, 320
+_WINDOWS = ("sliding_window", "attention_window_size", "attention_chunk_size", "window_size", "local_attention", "sliding_window_size")
+_SELECTED = ("index_topk", "indexer_budget", "keep_window_size")
+_GROWING_ROPES = ("dynamic", "longrope")
+_BUDGET = 128
+Place = tuple[int, int]
+Reading = Iterator[tuple[Places, torch.Tensor]]
+
+
+def find_mode(model: Any, name: str, probe: Tokens, device: torch.device, *, share: bool) -> tuple[ReadingMode, bool]:
+    """How rows are read, and whether shared beginnings may be read once; the model attends so from here on.
+
+    Args:
+        probe: tokens of a public text, as many as `probe_length` says.
+        share: whether sharing is wanted at all.
+
+    Raises:
+        ModelError: it cannot be read, or its answer does not follow from what stands before it.
+    """
+    rows, options, apart = probe_rows(probe), frozenset(inspect.signature(model.forward).parameters), _apart(model.config)
+    plain = _plain(model, name, rows, {"use_cache": False} if "use_cache" in options else {}, device)
+    modes = [*(ReadingMode(layout, options, apart) for layout in LAYOUTS), ReadingMode("alone", frozenset())]
+    limits: dict[str, Any] = {"device": device, "token_budget": _BUDGET}
+    own = model.config.get_text_config()._attn_implementation
+    for attention in (NAME, own) if share else (own,):
+        if not _attend(model, attention) or (
+            attention == NAME and not _agrees(read_shared(model, rows, _wanted(rows), **limits), plain, model)
+        ):
+            continue
+        for mode in modes:
+            if _agrees(read_padded(model, rows, _wanted(rows), mode=mode, **limits), plain, model):
+                return mode, attention == NAME
+    raise ModelError(f"model {name!r} is a {type(model).__name__} that answers the same prompt in several ways; expected another model")
+
+
+def probe_length(config: Any) -> int:
+    """So many tokens show what a model does with padding, with beginnings, and at the end of a window that is not wide."""
+    text = config.get_text_config()
+    windows = [value for name in _WINDOWS for value in [getattr(text, name, None)] if isinstance(value, int) and value > 0]
+    wanted = max([_LONGEST, *(value + 32 for value in windows if value + 32 <= _LONGEST_WITH_WINDOW)])
+    limits = [value for value in (context_of(config), _apart(config)) if value is not None]
+    return min([wanted, *limits])
+
+
+def context_of(config: Any) -> int | None:
+    """Most tokens that a model reads; beyond what is meant to be read, some answer differently from one time to the next.
+
+    Dynamic positions follow from what was read before, and of the tokens that sparse attention selects, equal ones follow from chance.
+    """
+    text = config.get_text_config()
+    limits = [getattr(text, name, None) for name in ("max_position_embeddings", *_SELECTED)]
+    limits += [rope.get("original_max_position_embeddings") for rope in _ropes(text) if rope.get("rope_type") == "dynamic"]
+    return min((limit for limit in limits if isinstance(limit, int) and limit > 0), default=None)
+
+
+def _apart(config: Any) -> int | None:
+    """The length beyond which a model turns all positions of a prompt otherwise."""
+    text = config.get_text_config()
+    stated = [rope.get("original_max_position_embeddings") for rope in _ropes(text) if rope.get("rope_type") in _GROWING_ROPES]
+    return min((int(one) for one in stated if one), default=None)
+
+
+def _ropes(config: Any) -> list[dict[str, Any]]:
+    """What a config says of its rotary positions, for all layers or for each kind of them."""
+    stated = getattr(config, "rope_parameters", None)
+    stated = stated if isinstance(stated, dict) else {}
+    return [stated, *(one for one in stated.values() if isinstance(one, dict))]
+
+
+def probe_rows(probe: Tokens) -> tuple[Tokens, ...]:
+    """Rows of several lengths, short ones first, of which some share a short beginning and two a long one, which is kept while they are read."""
+    end = len(probe)
+    long = probe[2 : 2 + 4 * end // 5]
+    rows = [*(probe[:length] for length in (3, end // 8, end // 2)), probe, long + probe[: end // 8], long + probe[4 : end // 6]]
+    return tuple(dict.fromkeys(row[:end] for row in rows if row))
+
+
+def _wanted(rows: Sequence[Tokens]) -> list[tuple[int, ...]]:
+    """Places in the middle and at the end."""
+    return [tuple({len(row) - 1, len(row) // 2}) for row in rows]
+
+
+def _plain(model: Any, name: str, rows: Sequence[Tokens], options: dict[str, Any], device: torch.device) -> dict[Place, torch.Tensor]:
+    """What transformers itself gives at the wanted places; a prompt that ends there must give the same, and so must the first one again."""
+
+    def read(row: Tokens) -> torch.Tensor:
+        logits: torch.Tensor = model(input_ids=torch.tensor([row], device=device), **options).logits[0]
+        if logits.ndim != 2 or len(logits) != len(row):
+            raise ValueError(logits.shape)
+        return logits.float().to(device)
+
+    kind = f"model {name!r} is a {type(model).__name__}"
+    try:
+        with torch.inference_mode():
+            whole = [read(row) for row in rows]
+            middles = [read(row[: len(row) // 2 + 1])[-1] for row in rows]
+            again = read(rows[0])
+    except Exception as error:  # noqa: BLE001 - a model of any kind may fail in any way
+        reason = type(error).__name__
+        raise ModelError(f"{kind}, which does not read a plain prompt ({reason}); expected a decoder-only language model") from None
+    if not all(bool((logits[-1] < float("inf")).all()) for logits in whole):
+        raise ModelError(f"model {name!r} answered with numbers that are not finite; expected dtype float32 or bfloat16")
+    follows = all(_close(logits[len(row) // 2], middle, model) for row, logits, middle in zip(rows, whole, middles, strict=True))
+    if not (follows and _close(again, whole[0], model)):
+        raise ModelError(f"{kind}, whose answer depends on more than what stands before it; expected a model that reads from left to right")
+    return {(row, place): whole[row][place] for row, places in enumerate(_wanted(rows)) for place in places}
+
+
+def _agrees(read: Reading, plain: dict[Place, torch.Tensor], model: Any) -> bool:
+    """Whether a way of reading gives what plain prompts give; any failure says no."""
+    try:
+        found = {place: row for places, part in read for place, row in zip(places, part.float(), strict=True)}
+    except Exception:  # noqa: BLE001 - as above
+        return False
+    return found.keys() == plain.keys() and all(_close(found[place], plain[place], model) for place in plain)
+
+
+def _close(one: torch.Tensor, other: torch.Tensor, model: Any) -> bool:
+    tolerance = tolerance_of(model)
+    return one.shape == other.shape and bool(torch.allclose(one, other, rtol=tolerance, atol=tolerance))
+
+
+def _attend(model: Any, attention: str) -> bool:
+    """Let a model attend so, where it lets itself be told."""
+    try:
+        model.set_attn_implementation(attention)
+    except Exception:  # noqa: BLE001 - as above
+        return False
+    return bool(model.config.get_text_config()._attn_implementation == attention)

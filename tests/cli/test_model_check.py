@@ -1,0 +1,75 @@
+"""`dpicl model check`: one table of what a run needs of a model, and one sentence for a model that cannot be used."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+from pydantic import TypeAdapter
+
+from dpicl.cli.json_output import COMMANDS
+from tests.harness import Place, call_main, complaint, said
+from tests.library.endpoint_server import Habits, serving
+
+Capture = pytest.CaptureFixture[str]
+CHECKS = [
+    "fits the memory",
+    "loads",
+    "scores labels alike, alone and together",
+    "votes on a text",
+    "votes, with what was read kept",
+    "writes",
+]
+
+
+def test_a_local_model_is_checked_in_all_that_a_run_asks_of_it(place: Place, capsys: Capture) -> None:
+    with place.entered():
+        text = said(capsys, "model", "check", "tiny", "--json")
+    found = TypeAdapter(COMMANDS["dpicl model check MODEL"]).validate_json(text, strict=True)
+    assert found.usable and [one.check for one in found.checks] == CHECKS
+    assert "float32 on cpu" in found.checks[1].detail and "random weights" in found.checks[1].detail
+    assert "shared beginnings" in found.checks[2].detail and found.checks[4].detail == "kept"
+
+
+def test_a_served_model_says_how_it_is_queried(place: Place, capsys: Capture) -> None:
+    with place.entered(), serving(Habits()) as server:
+        found = json.loads(said(capsys, "model", "check", f"{server.url}#m", "--json"))
+    assert found["usable"] and [one["check"] for one in found["checks"]] == ["answers", CHECKS[2], "writes"]
+    assert "completions" in found["checks"][0]["detail"] and "repeats agree" in found["checks"][0]["detail"]
+    assert "requests a prompt" in found["checks"][1]["detail"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "phrase"),
+    [
+        (("nothing-of-the-kind",), "is unknown; expected"),
+        (("/nowhere/at/all",), "is unknown; expected"),
+        (("tiny", "--api", "chat"), "has no chat template"),
+        (("tiny", "--dtype", "int4"), "model 'tiny': dtype"),
+        (("http://127.0.0.1:9/v1#far",), "no connection"),
+    ],
+)
+def test_a_model_that_cannot_be_used_is_one_sentence(place: Place, capsys: Capture, arguments: tuple[str, ...], phrase: str) -> None:
+    with place.entered():
+        assert phrase in complaint(call_main(("model", "check", *arguments), capsys))
+
+
+def test_a_model_that_is_too_large_is_refused_by_its_files_headers(place: Place, capsys: Capture, tmp_path: Path) -> None:
+    header = json.dumps({"w": {"dtype": "BF16", "shape": [1 << 20, 1 << 24], "data_offsets": [0, 1 << 45]}}).encode()
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama", "dtype": "bfloat16"}))
+    (tmp_path / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
+    started = time.monotonic()
+    with place.entered():
+        told = complaint(call_main(("model", "check", str(tmp_path)), capsys))
+    assert "needs 35184.4 GB for its weights in bfloat16" in told and "are free on cpu; expected a smaller model" in told
+    assert time.monotonic() - started < 30  # torch is imported
+
+
+def test_json_has_the_sentence_and_the_exit_code(place: Place) -> None:
+    finished = place.dpicl("model", "check", "/nowhere/at/all", "--json", timeout=300)
+    assert finished.returncode == 2 and "is unknown" in finished.stderr
+    finished = place.dpicl("model", "check", "tiny", "--api", "chat", "--json", timeout=300)
+    found = json.loads(finished.stdout)
+    assert finished.returncode == 2 and not found["usable"] and "has no chat template" in found["sentence"]

@@ -1,0 +1,55 @@
+"""Claims about the table of architectures: each is right or refused, and what it says of an architecture is so."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from dpicl.lm.local.tiny import build_tiny_model
+from tools.architectures.__main__ import RESULTS, checked
+from tools.architectures.check import ANSWERS, PROMPTS, check
+from tools.architectures.small import names
+
+torch.set_num_threads(1)  # small batches on a busy machine
+
+FINDINGS = {one["name"]: one for one in json.loads(RESULTS.read_text(encoding="utf-8"))["findings"]}
+ONCE_WRONG = ("recurrent_gemma", "falcon", "diffllama", "lfm2", "phi3 longrope", "bert", "gemma2 capped", "llama dynamic")
+"""Wrong in batches; failed to load; shared what a layer keeps twice; crashed while voting; positions that follow from a batch's longest row;
+no language model; capped logits that a tree cannot give; positions that follow from what was read before.
+"""
+
+
+@pytest.fixture(scope="module")
+def tokenizer_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_tiny_model(tmp_path_factory.mktemp("models"), [*PROMPTS, *ANSWERS])
+
+
+def test_every_architecture_of_transformers_is_right_or_refused() -> None:
+    assert FINDINGS.keys() == set(names())
+    silent = [one["name"] for one in FINDINGS.values() if one["verdict"] not in ("right", "refused", "not built")]
+    assert not silent
+
+
+def test_a_refusal_is_one_sentence_that_says_what_is_expected() -> None:
+    refused = [one["sentence"] for one in FINDINGS.values() if one["verdict"] == "refused"]
+    assert refused and all("; expected " in sentence and "\n" not in sentence for sentence in refused)
+
+
+def test_few_architectures_cannot_be_built_small() -> None:
+    assert sum(one["verdict"] == "not built" for one in FINDINGS.values()) <= 12
+
+
+@pytest.mark.parametrize("name", ["llama", *ONCE_WRONG])
+def test_an_architecture_is_what_the_table_says(name: str, tokenizer_folder: Path, tmp_path: Path) -> None:
+    finding = check(name, tokenizer_folder, tmp_path / "model")
+    assert (finding.verdict, finding.reads) == (FINDINGS[name]["verdict"], FINDINGS[name]["reads"]), finding.sentence
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", sorted(set(names()) - {"llama", *ONCE_WRONG}))
+def test_every_architecture_is_what_the_table_says(name: str, tokenizer_folder: Path) -> None:
+    finding = checked(name, tokenizer_folder)
+    assert finding.verdict == FINDINGS[name]["verdict"], finding.sentence

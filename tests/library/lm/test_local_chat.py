@@ -1,0 +1,87 @@
+"""Claims about a local model that is queried as a chat: the messages, tokens and labels of a served chat."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from dpicl.errors import ModelError
+from dpicl.lm.endpoint.protocol import chat_messages
+from dpicl.lm.local.tiny import build_tiny_model
+from dpicl.lm.local.transformers_backend import TransformersScorer
+
+torch.set_num_threads(1)  # small batches on a busy machine
+
+TEMPLATE = (
+    "<s>{% for one in messages %}[{{ one.role }}]\n{{ one.content }}\n{% endfor %}{% if add_generation_prompt %}[assistant]\n{% endif %}"
+)
+LABELS = [" No", " Yes", " a clerk"]
+PROMPTS = [f"The person is {20 + line} years old.\nDoes this person earn more? Yes or No? Answer:" + " " * (line % 2) for line in range(6)]
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_tiny_model(tmp_path_factory.mktemp("models"), PROMPTS)
+
+
+@pytest.fixture(scope="module")
+def folder(plain: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return with_template(plain, tmp_path_factory.mktemp("chat") / "model", TEMPLATE)
+
+
+def with_template(plain: Path, home: Path, template: str) -> Path:
+    shutil.copytree(plain, home)
+    (home / "chat_template.jinja").write_text(template)
+    return home
+
+
+def test_labels_are_scored_after_the_template_without_their_blanks(folder: Path) -> None:
+    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForCausalLM.from_pretrained(folder)
+    scores = TransformersScorer(str(folder), device="cpu", chat=True).score(PROMPTS, LABELS)
+    for prompt, row in zip(PROMPTS, scores, strict=True):
+        before = tokenizer.apply_chat_template(chat_messages(prompt.rstrip(), LABELS), add_generation_prompt=True).input_ids
+        for label, score in zip(LABELS, row, strict=True):
+            ids = [*before, *tokenizer(label.strip(), add_special_tokens=False).input_ids]
+            with torch.inference_mode():
+                logs = model(torch.tensor([ids])).logits[0].log_softmax(-1)
+            expected = sum(float(logs[place - 1, ids[place]]) for place in range(len(before), len(ids)))
+            assert score == pytest.approx(expected, abs=1e-4)
+
+
+def test_a_text_is_written_after_the_template(folder: Path) -> None:
+    chat, completed = TransformersScorer(str(folder), device="cpu", chat=True), TransformersScorer(str(folder), device="cpu")
+    template = f"[user]\n{PROMPTS[0]}\n[assistant]\n"  # the tokenizer puts the start token before a completion
+    assert chat.generate(PROMPTS[:1], new_tokens=6) == [text.lstrip() for text in completed.generate([template], new_tokens=6)]
+
+
+def test_votes_are_on_bare_prompts_all_the_same(folder: Path) -> None:
+    chat, completed = TransformersScorer(str(folder), device="cpu", chat=True), TransformersScorer(str(folder), device="cpu")
+    assert chat.encode(PROMPTS[0]) == completed.encode(PROMPTS[0]) and chat.leading == completed.leading
+
+
+def test_the_description_says_how_it_is_queried(folder: Path) -> None:
+    chat, completed = TransformersScorer(str(folder), device="cpu", chat=True), TransformersScorer(str(folder), device="cpu")
+    assert (chat.description.mode, completed.description.mode) == ("chat template", "")
+    assert np.abs(chat.score(PROMPTS, LABELS) - completed.score(PROMPTS, LABELS)).max() > 0.1
+
+
+@pytest.mark.parametrize(
+    ("template", "told"),
+    [
+        (None, "has no chat template"),
+        ("{{ messages[0].role }}", "does not write out a message"),
+        ("{{ messages.__class__.__mro__[1].__subclasses__() }}", "has a chat template that fails"),
+        ("{% include '/etc/passwd' %}", "has a chat template that fails"),
+        ("{{ raise_exception('no') }}", "has a chat template that fails"),
+    ],
+)
+def test_a_template_that_cannot_be_used_is_refused(plain: Path, tmp_path: Path, template: str | None, told: str) -> None:
+    home = plain if template is None else with_template(plain, tmp_path / "model", template)
+    with pytest.raises(ModelError, match=told) as error:
+        TransformersScorer(str(home), device="cpu", chat=True)
+    assert "; expected api completions" in str(error.value)

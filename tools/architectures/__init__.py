@@ -1,0 +1,1 @@
+"""Every causal language model that the installed transformers can build small, read through dpicl and compared with transformers itself."""
