@@ -222,10 +222,11 @@ def covered(method: str) -> Broken:
 
     Noise is replaced below the sampler by a zero that remembers its scale, and what it is added to is recorded.
     """
-    broken = []
-    for cell in cells():
-        if cell.method != method:
-            continue
+    broken: list[str] = []
+    its_own = [cell for cell in cells() if cell.method == method]
+    if not its_own:
+        return [f"{method}: no neighbours to look at"]
+    for cell in its_own:
         (one, charged), (other, _) = _noised(cell, cell.one), _noised(cell, cell.other)
         if not one or [scale for scale, _ in one] != [scale for scale, _ in other]:
             broken.append(f"{cell.name}: how much noise is drawn depends on the rows")

@@ -24,6 +24,7 @@ from dpicl.engine.releases import UnitReleases
 from dpicl.engine.run_folder import read_plan
 from dpicl.lm.requests import HashScorer
 from dpicl.methods import dp_icl, few_shot_generation
+from dpicl.methods.aim_tabicl import AimTabicl
 from dpicl.methods.dp_icl import DpIcl
 from dpicl.methods.few_shot_generation import FewShotGeneration
 from dpicl.methods.gdp_tabicl import GdpTabicl
@@ -177,9 +178,15 @@ def _counted() -> list[AuditCell]:
         *(AuditCell(f"{MstTabicl.name} {kind}", MstTabicl.name, mst, *pair, _last_count) for kind, pair in _one_more(rows, other)),
         AuditCell(f"{MstTabicl.name} replaced", MstTabicl.name, swapped, rows, [other, *rows[1:]], _last_count, 1.0),
         AuditCell(f"{MstTabicl.name} person", MstTabicl.name, person, owned, many, _last_count, 1.0),
-        AuditCell(f"{TabPe.name} appended", TabPe.name, mst, rows, [*rows, other], partial(_last_count, key="votes")),
-        AuditCell(f"{TabPe.name} replaced", TabPe.name, swapped, rows, [other, *rows[1:]], partial(_last_count, key="votes"), 1.0),
-        AuditCell(f"{TabPe.name} person", TabPe.name, person, owned, many, partial(_last_count, key="votes"), 1.0),
+        *(
+            cell
+            for name, told in ((AimTabicl.name, _last_count), (TabPe.name, partial(_last_count, key="votes")))
+            for cell in (
+                AuditCell(f"{name} appended", name, mst, rows, [*rows, other], told),
+                AuditCell(f"{name} replaced", name, swapped, rows, [other, *rows[1:]], told, 1.0),
+                AuditCell(f"{name} person", name, person, owned, many, told, 1.0),
+            )
+        ),
     ]
 
 
