@@ -66,7 +66,7 @@ def _loop(model: TransformersScorer, prompts: list[str]) -> None:
         tokens = torch.tensor([model.leading + model.encode(prompt)])
         with torch.inference_mode():
             model._model.generate(
-                tokens.to(model._device), min_new_tokens=NEW_TOKENS, max_new_tokens=NEW_TOKENS, do_sample=False, pad_token_id=0
+                tokens.to(model.device), min_new_tokens=NEW_TOKENS, max_new_tokens=NEW_TOKENS, do_sample=False, pad_token_id=0
             )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import yaml
 
@@ -114,6 +116,16 @@ def test_sixteen_bits_are_refused_where_texts_are_private(place: Place, capsys: 
     install_texts(place, letters(private=True), lines(records(40)), lines(records(4)))
     told = complaint(call_main(["run", "few-shot-demo", "--datasets", "letters", "--model", "fake", "--generator", "half", *SMALL], capsys))
     assert "letters: model 'half' has dtype bfloat16" in told and "expected dtype float32 for the model that writes" in told
+
+
+def test_a_checkpoints_own_sixteen_bits_are_refused_there_too_and_float32_is_not(place: Place, capsys: Capture, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "llama", "dtype": "bfloat16"}')
+    install_texts(place, letters(private=True), lines(records(40)), lines(records(4)))
+    run = ["run", "few-shot-demo", "--datasets", "letters", "--model", "fake", *SMALL, "--dry-run"]
+    told = complaint(call_main([*run, "--generator", str(tmp_path)], capsys))
+    assert "has dtype bfloat16, in which one private text moves the votes of others" in told
+    assert "has dtype tf32" in complaint(call_main([*run, "--generator", f"{tmp_path}?dtype=tf32"], capsys))
+    assert "dtype" not in call_main([*run, "--generator", f"{tmp_path}?dtype=float32"], capsys)[1]
 
 
 def test_a_dry_run_prices_texts_and_a_cap_refuses_them(place: Place, capsys: Capture) -> None:
