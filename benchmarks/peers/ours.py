@@ -11,6 +11,7 @@ from benchmarks.answers.local_accuracy import WAYS
 from benchmarks.peers.list_of_systems import ROWS
 from benchmarks.peers.list_of_tables import contract_split
 from benchmarks.peers.scores import Arrays, of_rows
+from dpicl.mechanisms.noisy_steps import PureBudget
 from dpicl.methods import Options, tabular, unit_of
 from dpicl.methods.common import draws_for
 from dpicl.methods.options import LdpOptions
@@ -55,5 +56,5 @@ def run_ldp_tabicl(table: Arrays, job: Job) -> dict[str, float] | None:
 def _model(measure: Callable[..., list[NoisyMarginal]], table: Arrays, job: Job) -> tuple[GraphicalModel, list[NoisyMarginal]]:
     sizes = tuple(int(size) for size in table["sizes"])
     exact = ExactCounts.of(PrivateCodes(table["train_codes"].astype(np.uint8)), sizes, triples=True)
-    counts = measure(exact, epsilon=job["epsilon"], stream=stream(job["seed"], "bench", job["system"], str(job["epsilon"])))
+    counts = measure(exact, budget=PureBudget.of(job["epsilon"]), stream=stream(job["seed"], "bench", job["system"], str(job["epsilon"])))
     return graphical_model(sizes, counts), counts

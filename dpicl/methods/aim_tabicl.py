@@ -45,7 +45,7 @@ class AimTabicl(MstTabicl):
     title = "AIM-TabICL"
     options = AimOptions
     draw_version = 1
-    post_version = 1
+    post_version = 2
     first_versions: ClassVar[tuple[int, ...]] = ()
     is_default = False
     triples = True

@@ -8,7 +8,8 @@ Paper       [ET93] Efron and Tibshirani, An Introduction to the Bootstrap, 17.6:
          o  <- what P' says of itself by (1), less what P says of the likeliest label by P'
     (3)  cautious where g - mean o - 1.645 deviations of o < -1 %, or a mean cell is smaller than its noise
     (4)  q(y | x)  proportional to  b_y (P(y | x) / P(y))^t,   b such that labels are as frequent as in P, t the largest of `STEPS` under
-         which the most frequent label is the likeliest of all but one in 500 rows of P
+         which the most frequent label is the likeliest of all but one in 500 rows of P; t = 1 if there is none, since less than the
+         least would leave no order of rows, and labels that are about as frequent have little to lose
     (5)  x from P, y from q where it is cautious
 
 A classifier of them is seldom worse than the most frequent label. The order of rows by the odds of a label stays that of P.
@@ -27,7 +28,7 @@ import numpy as np
 
 from dpicl.tabular.central.graphical_model import GraphicalModel, NoisyMarginal, added, graphical_model, row_count
 
-STEPS = (1.0, 0.8, 0.6, 0.45, 0.35, 0.25, 0.18, 0.12, 0.08, 0.05, 0.03, 0.01)
+STEPS = (1.0, 0.8, 0.6, 0.45, 0.35, 0.25, 0.18, 0.12, 0.08, 0.05, 0.03)
 AGAIN, _ROWS, _FIT_STEPS = 10, 2000, 30
 _UNLIKE = 1 / 500
 _CLEAR, _NOISE = 0.01, 0.8
@@ -69,6 +70,8 @@ def cautious_rows(model: GraphicalModel, count: int, chance: np.random.Generator
         leaning = _with_shares(step * lean, shares)
         if (leaning.argmax(axis=1) != shares.argmax()).mean() <= _UNLIKE:
             break
+    else:
+        return rows
     cumulative = np.cumsum(leaning, axis=1)
     drawn = (chance.random(count)[:, np.newaxis] * cumulative[:, -1:] >= cumulative).sum(axis=1)
     rows[:, -1] = np.minimum(drawn, len(shares) - 1)

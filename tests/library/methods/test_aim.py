@@ -183,6 +183,14 @@ def test_the_order_of_rows_by_their_odds_is_kept() -> None:
     assert np.abs(np.bincount(rows[:, 0]) / 100_000 - cells.sum(axis=1) / cells.sum()).max() < 0.01
 
 
+def test_where_no_label_is_much_oftener_than_another_rows_say_what_the_counts_say() -> None:
+    """Three labels of the same share, told apart by one column: leaning so little that one of them is always the likeliest says nothing."""
+    model = graphical_model((3, 3), [NoisyMarginal((0, 1), np.array([[40, 5, 5], [5, 40, 5], [5, 5, 40]]), 40.0)])
+    rows = cautious_rows(model, 20_000, np.random.default_rng(0))
+    assert [np.bincount(rows[rows[:, 0] == code, -1]).argmax() for code in range(3)] == [0, 1, 2]
+    assert (rows[:, 0] == rows[:, -1]).mean() == pytest.approx(0.8, abs=0.02)
+
+
 def test_a_model_says_of_its_rows_what_their_labels_are() -> None:
     rng = np.random.default_rng(0)
     sizes = (3, 4, 2, 2)
