@@ -121,11 +121,10 @@ def plan_of(
     if method not in TABULAR or not isinstance(contract := settings.declared(dataset), Contract):
         raise ParameterError("method", method, f"one of {', '.join(TABULAR)} on a table; texts are released by `dpicl run`")
     periods = periods_of([dataset], settings, period)
-    read_epsilon(epsilon)
     stated, known = dict(options or {}), METHODS[method].options.model_fields
     if unknown := [name for name in stated if name not in {*known, *METHODS[method].options.earlier.values()}]:
         raise ParameterError("option", unknown[0], f"one of {', '.join(known)}: {METHODS[method].title} has these")
-    chosen = {**METHODS[method].default_options(contract, stated, epsilon), **stated}
+    chosen = {**METHODS[method].default_options(contract, stated, read_epsilon(epsilon)), **stated}
     grid = {"datasets": [dataset], "methods": [method], "epsilons": [epsilon], "shots": [shots], "queries": 1, "baselines": False}
     release = {"title": ONE_RELEASE_TITLE, **grid, "anyway": anyway, "options": {method: chosen}}
     pipeline = validate(Pipeline, release, "options of the release")
