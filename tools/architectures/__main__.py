@@ -23,7 +23,7 @@ from tools.architectures.small import names
 
 RESULTS = Path(__file__).with_name("results.json")
 SECONDS = 900
-PROCESSES = 4
+PROCESSES = 2
 
 
 def checked(name: str, tokenizer_folder: Path) -> Finding:

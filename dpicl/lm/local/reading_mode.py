@@ -105,7 +105,7 @@ def _wanted(rows: Sequence[Tokens]) -> list[tuple[int, ...]]:
 
 
 def _plain(model: Any, name: str, rows: Sequence[Tokens], options: dict[str, Any], device: torch.device) -> dict[Place, torch.Tensor]:
-    """What transformers itself gives at the wanted places; a prompt that ends there must give the same, and so must the first one again."""
+    """What transformers itself gives at the wanted places; a prompt that ends there must give the same, and so must the last one again."""
 
     def read(row: Tokens) -> torch.Tensor:
         logits: torch.Tensor = model(input_ids=torch.tensor([row], device=device), **options).logits[0]
@@ -118,16 +118,25 @@ def _plain(model: Any, name: str, rows: Sequence[Tokens], options: dict[str, Any
         with torch.inference_mode():
             whole = [read(row) for row in rows]
             middles = [read(row[: len(row) // 2 + 1])[-1] for row in rows]
-            again = read(rows[0])
+            before = _chance(device)
+            again = read(rows[-1])
+            drawn = not torch.equal(before, _chance(device))
     except Exception as error:  # noqa: BLE001 - a model of any kind may fail in any way
         reason = type(error).__name__
         raise ModelError(f"{kind}, which does not read a plain prompt ({reason}); expected a decoder-only language model") from None
     if not all(bool((logits[-1] < float("inf")).all()) for logits in whole):
         raise ModelError(f"model {name!r} answered with numbers that are not finite; expected dtype float32 or bfloat16")
+    if drawn:
+        raise ModelError(f"{kind} that draws at random while it reads; expected a model whose answers follow from the prompt")
     follows = all(_close(logits[len(row) // 2], middle, model) for row, logits, middle in zip(rows, whole, middles, strict=True))
-    if not (follows and _close(again, whole[0], model)):
+    if not (follows and _close(again, whole[-1], model)):
         raise ModelError(f"{kind}, whose answer depends on more than what stands before it; expected a model that reads from left to right")
     return {(row, place): whole[row][place] for row, places in enumerate(_wanted(rows)) for place in places}
+
+
+def _chance(device: torch.device) -> torch.Tensor:
+    """The state of what a model would draw from."""
+    return torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
 
 
 def _agrees(read: Reading, plain: dict[Place, torch.Tensor], model: Any) -> bool:
