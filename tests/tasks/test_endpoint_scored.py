@@ -85,4 +85,7 @@ def test_a_run_goes_on_where_its_server_went_down_but_not_in_another_manner(plac
         open_scorer(ModelSpec(name="fake", kind="fake"), models_folder=place.root, corpus=())  # so that `far` is opened anew
         with pytest.raises(RunError) as other:
             done(place, "far", "a")
-    assert str(other.value) == "run a: its model answered by completions top-20 logprobs, else echo and now by completions top-20 logprobs; start a new run"
+    assert (
+        str(other.value)
+        == "run a: its model answered by completions top-20 logprobs, else echo and now by completions top-20 logprobs; start a new run"
+    )

@@ -33,6 +33,8 @@ T = TypeVar("T")
 ATTEMPTS = 10
 """Of one call, not counting those that the server put off (429)."""
 CONNECT_SECONDS, ATTEMPTS_IN_DEADLINE = 10.0, 4
+SILENT_SECONDS = 8.0
+"""Until a server that does not even list its models is given up."""
 MAX_REPLY_BYTES = 64 << 20
 RESUME = "what was scored is kept: `dpicl run --resume RUN` goes on once the server answers"
 
@@ -105,8 +107,14 @@ class Client:
         return await self._call("POST", path, json.dumps(body).encode(), lambda content: read(read_reply(content)), attempts)
 
     async def models(self, *, attempts: int) -> Any:
-        """What the server lists at /models; for errors see `post`."""
-        return await self._call("GET", "/models", None, lambda content: content, attempts)
+        """What the server lists at /models, for which no model has to be loaded; for errors see `post`, of a silent server too."""
+        try:
+            async with asyncio.timeout(SILENT_SECONDS):
+                return await self._call("GET", "/models", None, lambda content: content, attempts)
+        except TimeoutError:
+            raise GaveUpError(
+                f"model {self.spec.name!r}: the server is silent for {SILENT_SECONDS:g} seconds; expected one that answers"
+            ) from None
 
     async def _call(self, method: str, path: str, body: bytes | None, read: Callable[[Any], T], attempts: int) -> T:
         self.usage.calls += 1

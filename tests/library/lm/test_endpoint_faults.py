@@ -68,6 +68,14 @@ def test_the_deadline_is_for_one_answer_with_all_attempts() -> None:
     assert str(late.value) == f"model 'far': a call took more than 2 seconds; {RESUME}"
 
 
+def test_a_server_that_says_nothing_at_all_is_given_up_at_once_whatever_the_deadline() -> None:
+    with serving(Habits(delay_seconds=60)) as server:
+        started = time.monotonic()
+        with pytest.raises(ModelError, match="model 'far': the server is silent for 8 seconds; expected one that answers"):
+            opened(server)
+        assert time.monotonic() - started < 10
+
+
 @pytest.mark.parametrize(("asked", "least"), [("1", 1.0), ("0", 0.0)])
 def test_a_server_s_wish_to_wait_is_honoured(asked: str, least: float) -> None:
     with serving(Habits(echo="ignores", faults=("429",), fault_every=7, retry_after=asked)) as server:
