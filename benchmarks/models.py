@@ -1,4 +1,4 @@
-"""Models: what becomes of every architecture of transformers, read through dpicl and compared with transformers alone."""
+"""Models: what a server has to do for a query, and what becomes of every architecture of transformers, compared with transformers alone."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 
 from benchmarks.figures import Figures
+from benchmarks.models_parts import served
 from tools.architectures.__main__ import RESULTS
 
 
@@ -23,8 +24,9 @@ def architectures(figures: Figures) -> None:
 
 
 def main() -> None:
-    """Print every figure."""
+    """Print every figure; the slow ones last."""
     figures = Figures()
+    served.measure(figures)
     architectures(figures)
     figures.finish()
 
