@@ -33,6 +33,13 @@ _Generator = Annotated[
     ),
 ]
 
+_Executor = Annotated[
+    str | None,
+    typer.Option(
+        help="`pool`: worker processes alone; `prefect`: tasks of Prefect on Dask. Default: prefect where it is installed, else pool."
+    ),
+]
+
 _Draws = Annotated[
     int | None, typer.Option(min=1, help="Ask each query so often, with shots drawn anew from released rows, and average the answers.")
 ]
@@ -65,12 +72,7 @@ def run(
     as_json: PricesAsJson = False,
     period: Period = None,
     anyway: Anyway = False,
-    executor: Annotated[
-        str | None,
-        typer.Option(
-            help="`pool`: worker processes alone; `prefect`: tasks of Prefect on Dask. Default: prefect where it is installed, else pool."
-        ),
-    ] = None,
+    executor: _Executor = None,
 ) -> None:
     """Run a pipeline and write its report."""
     from dpicl.cli.planned_run import do_run, executor_named, print_dry_run, story_of

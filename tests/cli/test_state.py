@@ -374,9 +374,9 @@ def test_a_run_beside_goes_on(place: Place) -> None:
 
 def die_at(line: int, fault: Path) -> None:
     """Clean, and be killed before the given line of the module that is carried out; whatever else ends it is written down."""
-    settings = Settings.from_environment()
-    kill_before(line, dpicl.engine.state.leftovers)
     try:
+        settings = Settings.from_environment()
+        kill_before(line, dpicl.engine.state.leftovers)
         list(clean(settings, 90))
     except BaseException:
         fault.write_text(traceback.format_exc())
