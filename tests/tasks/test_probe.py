@@ -94,7 +94,7 @@ def test_a_reader_is_asked_as_well_as_the_model_that_answers(place: Place, grid:
     assert "reads 12 tokens" in told or "reads at most 12" in told
 
 
-@pytest.mark.parametrize(("method", "tokens", "shots"), [("ldp_tabicl", 600, 512), ("mst_tabicl", 600, 512), ("gdp_tabicl", 240, 4)])
+@pytest.mark.parametrize(("method", "tokens", "shots"), [("ldp_tabicl", 600, 512), ("mst_tabicl", 600, 512), ("gdp_tabicl", 250, 4)])
 def test_prompts_longer_than_a_model_reads_are_refused_before_anything_is_charged(
     place: Place, method: str, tokens: int, shots: int, tmp_path: Path
 ) -> None:
