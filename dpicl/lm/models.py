@@ -87,7 +87,8 @@ def fingerprint_of(spec: ModelSpec, *, corpus: Sequence[str]) -> str:
         return " ".join([model_digest(*files), number_format(spec), *(["chat"] if spec.api == "chat" else [])])
     if spec.kind == "tabular":
         return files_digest([find_checkpoint(str(spec.id))], "")
-    made_of = json.dumps([spec.kind, spec.url, spec.id, *(corpus if spec.kind == "tiny" else ())])
+    asked = ["chat"] if spec.kind == "endpoint" and spec.api == "chat" else []
+    made_of = json.dumps([spec.kind, spec.url, spec.id, *asked, *(corpus if spec.kind == "tiny" else ())])
     return hashlib.sha256(made_of.encode()).hexdigest()
 
 

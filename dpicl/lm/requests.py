@@ -34,8 +34,9 @@ def prompt_digest(prompt: str) -> bytes:
 
 
 def prompt_ending(prompt: str) -> str:
-    """A prompt's last word and the blanks after it: the tokens of a continuation depend on nothing before."""
-    return prompt[max(prompt.rstrip().rfind(" "), 0) :]
+    """A prompt's last word and the blanks around it: the tokens of a continuation depend on nothing before."""
+    words = prompt.rstrip()
+    return prompt[max(words.rfind(" "), words.rfind("\n"), 0) :]
 
 
 def before_stop(text: str, stop: Sequence[str]) -> str:

@@ -85,8 +85,10 @@ class ModelSpec(BaseModel):
             raise ValueError(f"kind {self.kind} with rows; expected rows for kind tabular only")
         if (self.url is not None) != (self.kind == "endpoint"):
             raise ValueError(f"kind {self.kind} {'without' if self.url is None else 'with'} url; expected a url for kind endpoint only")
-        if self.dtype != "auto" and self.kind == "endpoint":
-            raise ValueError("kind endpoint with dtype; expected one for local models only: a server has its own")
+        if self.dtype != "auto" and self.kind in ("endpoint", "tabular", "fake"):
+            raise ValueError(f"kind {self.kind} with dtype; expected one for local language models only")
+        if self.api != "auto" and self.kind in ("tabular", "fake"):
+            raise ValueError(f"kind {self.kind} with api; expected one for language models only")
         if self.url is not None:
             check_address(self.url, key=self.key_env is not None, private=self.trust == "local")
         return self

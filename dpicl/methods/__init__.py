@@ -99,5 +99,6 @@ def unit_of(
     draws: int = 1,
 ) -> Unit:
     """A unit with all its cells. Raises PrivacyError: no such method is registered."""
-    bare = Unit(method, dataset, seed, tuple(epsilons), tuple(shots), tuple(sampling_rates), baselines, options, (), draws)
+    times = draws if METHODS[method].draws_shots else 1
+    bare = Unit(method, dataset, seed, tuple(epsilons), tuple(shots), tuple(sampling_rates), baselines, options, (), times)
     return replace(bare, evaluated_cells=tuple(METHODS[method].evaluated_cells(bare)))

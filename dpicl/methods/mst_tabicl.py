@@ -87,6 +87,10 @@ class MstTabicl(CentralRows[Counts]):
             raise PrivacyError(
                 f"{contract.name}: its budget has no delta, which gaussian noise needs; expected budget.delta, or noise laplace"
             )
+        if not privacy.budget.benchmark and delta > float(privacy.budget.delta):
+            raise PrivacyError(
+                f"{contract.name}: delta {delta:g} is above its budget's, {float(privacy.budget.delta):g}; expected at most that"
+            )
         rows = privacy.person.max_rows if privacy.person else 1
         total = GaussianTotal.of(epsilon_of(cell), delta=delta, neighbours=Neighbours(privacy.neighbours), unit=privacy.unit, rows=rows)
         return total.budget, total.guarantee()

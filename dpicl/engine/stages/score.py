@@ -182,7 +182,11 @@ def _score_group(folder: UnitFolder, scorer: Scorer, group: Group) -> None:
     is_private, (first, cell) = folder.declared.evaluation == "charged", next(iter(group.items()))
     # private prompts one by one, so that rounding in a batch lets none of them move another
     batches = [[text] for text in texts] if is_private else [texts]
-    scores = np.concatenate([answers.ask_cell(scorer, batch, folder.declared, cell) for batch in batches])
+    try:
+        scores = np.concatenate([answers.ask_cell(scorer, batch, folder.declared, cell) for batch in batches])
+    finally:
+        if isinstance(scorer, Tallying) and is_private:
+            scorer.tally((), ())  # a server's count of private prompts is cleared: else the next public tally would hold it
     if isinstance(scorer, Tallying) and not is_private:
         tally = scorer.tally(texts, answers.continuations_of(folder.declared))
         write_json(_cell_file(folder, first).with_suffix(".json"), tally, replace=True)

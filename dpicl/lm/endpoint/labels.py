@@ -55,8 +55,8 @@ class LabelRequest(Request):
 class LabelRequester(Requester[LabelRequest]):
     """One model, asked for scores."""
 
-    _tokens: dict[tuple[str, str], tuple[str, ...]] = field(default_factory=dict, kw_only=True)
-    """A label's tokens after a prompt's ending."""
+    tokens: dict[tuple[str, str], tuple[str, ...]] = field(default_factory=dict, kw_only=True)
+    """A label's tokens after a prompt's ending; those that are known are not asked for again."""
 
     async def prepare(self, requests: Sequence[LabelRequest]) -> None:
         """Find out how labels are cut into tokens after these prompts' endings, which are public; only an echo has to know.
@@ -67,7 +67,7 @@ class LabelRequester(Requester[LabelRequest]):
         if self.mode.kind != "echo":
             return
         pairs = {(prompt_ending(request.prompt), label) for request in requests for label in request.labels}
-        for ending, label in sorted(pairs - self._tokens.keys()):
+        for ending, label in sorted(pairs - self.tokens.keys()):
             # as in `transformers_backend`: blanks at the prompt's end belong to the label
             before, whole = [
                 await self.required(self._send(text, (), partial(echoed_tokens, text=text), echo=True))
@@ -78,7 +78,7 @@ class LabelRequester(Requester[LabelRequest]):
                     f"model {self.client.spec.name!r}: label {label!r} changes the tokens of the prompt before it or adds none; "
                     f"expected one that starts with a blank, such as ' Yes'"
                 )
-            self._tokens[ending, label] = whole[len(before) :]
+            self.tokens[ending, label] = whole[len(before) :]
 
     async def attempt(self, request: LabelRequest) -> Answer:
         """See `Requester.attempt`."""
@@ -106,7 +106,7 @@ class LabelRequester(Requester[LabelRequest]):
         return answers
 
     def _label_tokens(self, request: LabelRequest) -> list[tuple[str, ...]]:
-        return [self._tokens[prompt_ending(request.prompt), label] for label in request.labels]
+        return [self.tokens[prompt_ending(request.prompt), label] for label in request.labels]
 
     async def _listed(self, request: LabelRequest) -> list[float | None]:
         """Log-probability of every label's first token, None where the server does not list it."""

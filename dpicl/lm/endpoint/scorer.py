@@ -63,6 +63,7 @@ class EndpointScorer:
         self._text_outcomes: dict[bytes, list[Outcome]] = {}
         """By prompt, how its texts came about in the last call that held it."""
         self._capabilities: dict[Wanted, Capabilities] = {}
+        self._label_tokens: dict[tuple[str, str], tuple[str, ...]] = {}
         can = self._can(wanted)
         self.description = ModelDescription(
             name=spec.name,
@@ -88,7 +89,7 @@ class EndpointScorer:
         public, requests = LabelRequest.public(labels), [LabelRequest(prompt, labels) for prompt in prompts]
 
         def requester(client: Client, can: Capabilities) -> LabelRequester:
-            return LabelRequester(client, can.mode, public, context=can.context)
+            return LabelRequester(client, can.mode, public, context=can.context, tokens=self._label_tokens)
 
         with self._turn:
             answers = self._answer("scores", requests, requester, progress)

@@ -13,6 +13,8 @@ from dpicl.lm.endpoint.protocol import chat_messages
 from dpicl.lm.requests import Tokens
 
 _CONTENT = "dpicl asks this"
+_UNDATED = "{%- macro strftime_now(form) -%}01 Jan 2026{%- endmacro -%}"
+"""Before a template that writes the day's date: prompts of tomorrow are those of today."""
 
 
 class ChatTemplate:
@@ -45,7 +47,7 @@ class ChatTemplate:
         ending = written[written.rfind(text[-1:]) if text else 0 :]
         if (ending, tuple(labels)) not in self._endings:
             before = self._tokens(ending)
-            wholes = [self._tokens(ending + label.strip()) for label in labels]
+            wholes = [self._tokens(ending + label.strip(" ")) for label in labels]
             for label, whole in zip(labels, wholes, strict=True):
                 if whole[: len(before)] != before or len(whole) == len(before):
                     raise ModelError(
@@ -56,7 +58,8 @@ class ChatTemplate:
 
     def _written(self, messages: list[dict[str, str]]) -> str:
         try:
-            return str(self._tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
+            template = _UNDATED + self._tokenizer.get_chat_template()
+            return str(self._tokenizer.apply_chat_template(messages, chat_template=template, tokenize=False, add_generation_prompt=True))
         except Exception as error:  # noqa: BLE001 - a template may fail in any way
             kind = type(error).__name__
         raise ModelError(f"model {self._name!r} has a chat template that fails ({kind}); expected api completions")

@@ -49,7 +49,8 @@ def picked_rows(rows: np.ndarray, queries: np.ndarray, cell: Cell, draws: Draws)
     if cell.system == "icl-shared":
         return _draws(row_count, SHARED_SETS, shots, cell, draws)[np.arange(query_count) % SHARED_SETS]
     if cell.system in (*SAME_FOR_ALL, "icl-near"):
-        pool = _draws(row_count, 1, min(POOL, row_count), replace(cell, shots=None, sampling_rate=None), draws)[0]
+        size = row_count if cell.draw is None else max(shots, row_count // 2)  # of all rows every draw would be the same
+        pool = _draws(row_count, 1, min(POOL, size), replace(cell, shots=None, sampling_rate=None), draws)[0]
         if cell.system == "icl-near":  # of equals those that were drawn first
             nearest = [np.argsort((rows[pool, :-1] != query).sum(axis=1), kind="stable")[:shots][::-1] for query in queries[:, :-1]]
             return pool[np.reshape(np.array(nearest, dtype=np.int64), (query_count, shots))]

@@ -100,6 +100,16 @@ def test_where_the_server_lists_and_echoes_a_query_is_one_request_and_its_beginn
         assert np.array_equal(scores, [[Sure.logprob(prompt, label) for label in BLANKED] for prompt in prompts])
 
 
+def test_how_labels_are_cut_is_asked_once_whatever_stands_before_the_answer() -> None:
+    prompts = [f"Article: {word} film\nAnswer:" for word in WORDS]
+    with serving(Habits(), speaker=Sure()) as server:
+        scorer = opened(server)
+        opening = len(server.requests)
+        for prompt in prompts:  # one by one, as private ones are asked
+            scorer.score([prompt], BLANKED)
+        assert len(server.requests) - opening == len(prompts) + 4
+
+
 def test_a_label_that_is_not_listed_is_scored_by_an_echo_of_its_own() -> None:
     prompts = [f"Row {number}. {'UNSURE' if number % 2 else 'Sure'}? Answer:" for number in range(40)]
     with serving(Habits(most_top=5), speaker=Sure()) as server:

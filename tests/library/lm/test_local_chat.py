@@ -53,6 +53,15 @@ def test_labels_are_scored_after_the_template_without_their_blanks(folder: Path)
             assert score == pytest.approx(expected, abs=1e-4)
 
 
+def test_a_template_that_writes_the_day_s_date_writes_the_same_tomorrow(plain: Path, tmp_path: Path) -> None:
+    told = "{% for part in strftime_now('%d %b %Y').split() %}{{ 'person' if part == '2026' else 'old' }} {% endfor %}"
+    scores = [
+        TransformersScorer(str(with_template(plain, tmp_path / name, text + TEMPLATE)), device="cpu", chat=True).score(PROMPTS, LABELS)
+        for name, text in (("dated", told), ("plain", "old old person "))
+    ]
+    assert np.array_equal(*scores)
+
+
 def test_a_text_is_written_after_the_template(folder: Path) -> None:
     chat, completed = TransformersScorer(str(folder), device="cpu", chat=True), TransformersScorer(str(folder), device="cpu")
     template = f"[user]\n{PROMPTS[0]}\n[assistant]\n"  # the tokenizer puts the start token before a completion

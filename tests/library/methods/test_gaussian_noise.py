@@ -146,6 +146,9 @@ def test_without_a_delta_to_spend_gaussian_noise_is_refused(name: str) -> None:
             PrivacyError, match="its budget has no delta, which gaussian noise needs; expected budget.delta, or noise laplace"
         ):
             METHODS[name].releases(contract, _unit(name, contract, **options))
+    capped = _protecting(budget={"epsilon": 9, "delta": 1e-6})
+    with pytest.raises(PrivacyError, match="delta 0.001 is above its budget's, 1e-06; expected at most that"):
+        METHODS[name].releases(capped, _unit(name, capped, delta=1e-3))
     assert METHODS[name].releases(small_contract(), _unit(name, small_contract(), delta=1e-6)), "on a benchmark a stated one is enough"
     with pytest.raises(ValidationError, match="delta with laplace noise"):
         MstOptions(delta=1e-6)
