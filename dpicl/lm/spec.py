@@ -85,8 +85,9 @@ class ModelSpec(BaseModel):
             raise ValueError(f"kind {self.kind} with rows; expected rows for kind tabular only")
         if (self.url is not None) != (self.kind == "endpoint"):
             raise ValueError(f"kind {self.kind} {'without' if self.url is None else 'with'} url; expected a url for kind endpoint only")
-        if self.dtype != "auto" and self.kind in ("endpoint", "tabular", "fake"):
-            raise ValueError(f"kind {self.kind} with dtype; expected one for local language models only")
+        # plans of earlier versions state float32 of every kind
+        if self.dtype not in ("auto", "float32") and self.kind in ("endpoint", "tabular", "fake"):
+            raise ValueError(f"kind {self.kind} with dtype; expected one for local language models only: a server has its own")
         if self.api != "auto" and self.kind in ("tabular", "fake"):
             raise ValueError(f"kind {self.kind} with api; expected one for language models only")
         if self.url is not None:

@@ -74,7 +74,7 @@ def test_a_chat_is_another_model_than_a_completion(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "told"), [("tiny?dtype=int4", "model 'tiny': dtype"), ("http://127.0.0.1:1/v1#m?dtype=float32", "a server has its own")]
+    ("name", "told"), [("tiny?dtype=int4", "model 'tiny': dtype"), ("http://127.0.0.1:1/v1#m?dtype=float16", "a server has its own")]
 )
 def test_a_change_that_means_nothing_is_refused(name: str, told: str) -> None:
     with pytest.raises(ModelRefusedError, match=told):
