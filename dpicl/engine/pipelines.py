@@ -98,8 +98,8 @@ class Pipeline(Frozen):
     queries: Annotated[int, Field(ge=1)] | None = None
     """Maximum number of held-out rows of a table that serve as queries, the same in every cell; the contract's share if left out."""
     draws: Annotated[int, Field(ge=1, le=64)] = 1
-    """How often each query is asked, each time with shots drawn anew from the same released rows: free of charge. Probabilities of the answers
-    are averaged, and shown beside those of the first draw. Methods that release no rows ask once.
+    """How often each query is asked, each time with shots drawn anew from the same released rows: free of charge where queries are public.
+    Probabilities of the answers are averaged, and shown beside those of the first draw. Methods that release no rows ask once.
     """
     model: Annotated[str, Field(min_length=1, max_length=300)] = "tiny"
     """The model that answers: a name of `models`, a folder, a hub id, or a server's URL#MODEL."""

@@ -46,7 +46,7 @@ MECHANISM, VERSION = "evaluation", 1
 def measured_cells(unit: Unit) -> list[Cell]:
     """The cells that are counted, whatever rows there are: public."""
     asked = (ZERO_SHOT, *unit.evaluated_cells)
-    cells = dict.fromkeys(cell if cell.draw is None else averaged_cell(cell) or cell for cell in asked)
+    cells = dict.fromkeys(cell if cell.draw is None else averaged_cell(cell) for cell in asked)
     return [replace(cell, system="icl-calibrated") if cell.system == "content-free" else cell for cell in cells]
 
 

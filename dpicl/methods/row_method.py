@@ -19,7 +19,7 @@ from dpicl.lm.requests import prompt
 from dpicl.methods.base import Reads
 from dpicl.methods.common import ZERO_SHOT, Cost, shots_of
 from dpicl.methods.options import CentralOptions, LdpOptions
-from dpicl.methods.tabular_answers import averaged_cell, content_free_cell, is_calibrated, without_content
+from dpicl.methods.tabular_answers import averaged_cell, content_free_cell, is_calibrated, is_drawn, without_content
 from dpicl.methods.tabular_method import Drawn, Released, TabularMethod
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
@@ -66,7 +66,7 @@ class RowMethod(TabularMethod[Drawn], Generic[Drawn], abstract=True):
         """See `Method`; where shots are drawn several times, every further draw is a cell of its own."""
         for cell in super().evaluated_cells(unit):
             yield cell
-            if averaged_cell(cell) is not None:
+            if is_drawn(cell):
                 yield from (replace(cell, draw=number) for number in range(2, unit.draws + 1))
 
     def released_by(self, cell: Cell, known: Container[Cell]) -> Cell:
@@ -78,7 +78,7 @@ class RowMethod(TabularMethod[Drawn], Generic[Drawn], abstract=True):
         """Those of the releases."""
         paid = self.releases(contract, unit)
         evaluated = {cell: paid[self.released_by(cell, paid)] for cell in unit.evaluated_cells}
-        averaged = {one: cost for cell, cost in evaluated.items() if (one := averaged_cell(cell)) is not None and cell.draw is not None}
+        averaged = {averaged_cell(cell): cost for cell, cost in evaluated.items() if cell.draw is not None}
         return {**evaluated, **averaged, **{self._fitted_on(cell, name): cost for cell, cost in paid.items() for name in FITTED}}
 
     def _fitted_on(self, cell: Cell, name: str) -> Cell:

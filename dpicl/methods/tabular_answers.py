@@ -108,18 +108,22 @@ def answered(scores: Mapping[Cell, np.ndarray]) -> dict[Cell, np.ndarray]:
     return {cell: answers(table) for cell, table in _measured(scores).items()}
 
 
-def averaged_cell(cell: Cell) -> Cell | None:
-    """Where the mean of all draws of a cell is measured; None of one that is asked once, whatever a unit's draws."""
-    is_drawn = cell.system == "icl" or cell.system.startswith("icl-")
-    return replace(cell, system=AVERAGED + cell.system.removeprefix("icl"), draw=None) if is_drawn else None
+def is_drawn(cell: Cell) -> bool:
+    """Whether a cell's demonstrations may be drawn several times: not those of one without content, which is asked once."""
+    return cell.system == "icl" or cell.system.startswith("icl-")
+
+
+def averaged_cell(cell: Cell) -> Cell:
+    """Where the mean of all draws of a cell is measured."""
+    return replace(cell, system=AVERAGED + cell.system.removeprefix("icl"), draw=None)
 
 
 def averaged(scores: Mapping[Cell, np.ndarray]) -> dict[Cell, np.ndarray]:
     """`mean_of_draws` of cells whose demonstrations were drawn several times."""
     drawn: dict[Cell, list[np.ndarray]] = {}
     for cell, table in scores.items():
-        if cell.draw is not None and (mean := averaged_cell(cell)) is not None:
-            drawn.setdefault(mean, [scores[replace(cell, draw=None)]]).append(table)
+        if cell.draw is not None:
+            drawn.setdefault(averaged_cell(cell), [scores[replace(cell, draw=None)]]).append(table)
     return {cell: mean_of_draws(tables) for cell, tables in drawn.items()}
 
 

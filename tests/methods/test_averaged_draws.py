@@ -15,7 +15,7 @@ from dpicl.errors import DeclarationError
 from dpicl.lm import HashScorer
 from dpicl.methods import METHODS, held_out_evaluation, tabular
 from dpicl.methods.common import draws_for
-from dpicl.methods.tabular_answers import averaged, averaged_cell, mean_of_draws
+from dpicl.methods.tabular_answers import averaged, is_drawn, mean_of_draws
 from dpicl.pipeline import Cell, Unit
 from dpicl.types import QueryTable
 from tests.direct import release, run
@@ -52,7 +52,7 @@ def test_further_draws_leave_the_first_as_it_is_and_differ_from_it_and_each_othe
     one, three = (prompts(drawn(name, draws, shot_selection=RULES)) for draws in (1, 3))
     assert {cell: texts for cell, texts in three.items() if cell.draw is None} == one
     assert {cell.draw for cell in three} == {None, 2, 3}
-    for cell in (cell for cell in one if averaged_cell(cell) is not None):
+    for cell in filter(is_drawn, one):
         texts = [three[replace(cell, draw=draw)] for draw in (None, 2, 3)]
         queries = [{text.rpartition("\n")[2] for text in some} for some in texts]
         assert queries[0] == queries[1] == queries[2]

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from shutil import rmtree
 from typing import Any
 
+import numpy as np
 import pytest
 
 from dpicl.engine.artefacts import remove_private
 from dpicl.engine.execute import InProcess, run_units
 from dpicl.engine.settings import Settings
+from dpicl.engine.stages import score
 from dpicl.errors import BudgetError, DpiclError, PrivacyError
+from dpicl.lm.requests import HashScorer, Progress
 from dpicl.report.stages import report_steps
 from tests.harness import Place, content, install, install_texts, letters, new_place, rows, shop, shop_rows
 from tests.library.text_contracts import lines, records
@@ -84,6 +88,50 @@ def test_held_out_private_rows_are_asked_again_where_a_run_was_stopped(tmp_path:
         remove_private(run, Settings.from_environment())  # as a stopped run does
         run_units(run, InProcess(), report_steps(run))
     assert len(rows(run / "results.csv")) == 3
+
+
+def public_names(run: Path) -> set[str]:
+    return {str(path.relative_to(run)) for path in run.rglob("*") if path.is_file()}
+
+
+def test_whether_any_row_is_held_out_in_private_shows_in_no_name_and_no_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    names, told = [], []
+    for fraction in (0.5, 1e-4):  # of 90 rows about half, and none
+        place = new_place(tmp_path / str(fraction))
+        install(place, contract({**CHARGED, "test_fraction": fraction}), shop_rows(90))
+        caplog.clear()
+        with caplog.at_level("INFO"):
+            names.append(public_names(run_of(place, "mst_tabicl")))
+        told.append([record.getMessage() for record in caplog.records if record.getMessage().startswith("score")])
+    assert names[0] == names[1] and told[0] == told[1] != []
+
+
+class Fails(HashScorer):
+    """Counts what it is asked, and fails on a query about anything crimson."""
+
+    asked = failed = 0
+
+    def score(self, prompts: Sequence[str], continuations: Sequence[str], *, progress: Progress | None = None) -> np.ndarray:
+        Fails.asked += len(prompts)
+        if any("crimson" in text.rpartition("\n")[2] for text in prompts):
+            Fails.failed += 1
+            raise RuntimeError
+        return super().score(prompts, continuations, progress=progress)
+
+    def tally(self, prompts: Sequence[str], continuations: Sequence[str]) -> dict[str, float]:
+        asked, Fails.asked = Fails.asked, 0
+        return {"calls": asked}
+
+
+def test_a_private_row_that_a_model_fails_on_stops_no_run_and_is_in_no_public_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = new_place(tmp_path / "place")
+    install(place, contract(CHARGED), shop_rows(90))
+    monkeypatch.setattr(score, "scorer_of", lambda *_: Fails())
+    run = run_of(place, "mst_tabicl")
+    assert len(rows(run / "results.csv")) == 3 and Fails.failed > 0
+    assert Fails().tally((), ())["calls"] == 0 and not list(run.glob("units/*/scored/*.json"))
 
 
 def test_answers_that_are_missing_are_not_counted_as_wrong_ones(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ one epsilon share their beginnings and are scored together, always all of them.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -31,6 +31,7 @@ from dpicl.engine.models import scorer_of, tabular_model_of
 from dpicl.engine.run_folder import UnitFolder, open_unit, read_plan
 from dpicl.engine.stage import clean_errors, stage, timed, unit_stage
 from dpicl.lm.egress import check_egress
+from dpicl.lm.isolation import isolated_answers, public_answer
 from dpicl.lm.requests import Scorer, Tallying
 from dpicl.methods import METHODS, tabular
 from dpicl.methods.common import ZERO_SHOT
@@ -86,7 +87,9 @@ def _table(keys: list[str], texts: list[str]) -> pa.Table:
 
 
 def _lengths(unit: UnitFolder) -> dict[str, int]:
-    """Characters of all prompts by cell key, in the order written."""
+    """Characters of all prompts by cell key, in the order written; of private ones 0 for every cell that there may be."""
+    if unit.declared.evaluation == "charged":
+        return dict.fromkeys(_cells(unit), 0)
     lengths: dict[str, int] = {}
     for key, texts in stored_prompts(_prompts_folder(unit) / PROMPTS):
         lengths[key] = lengths.get(key, 0) + (pc.sum(pc.utf8_length(texts)).as_py() or 0)
@@ -178,21 +181,39 @@ def score(run: str, unit_key: str, part: int) -> str:
 def _score_group(folder: UnitFolder, scorer: Scorer, group: Group) -> None:
     """All cells of a group are scored at once: they have one epsilon, and so one trust."""
     prompts = read_prompts(folder, {cell.key for cell in group.values()})
-    texts, answers = [text for cell in group.values() for text in prompts[cell.key]], METHODS[folder.unit.method].answers
-    is_private, (first, cell) = folder.declared.evaluation == "charged", next(iter(group.items()))
-    # private prompts one by one, so that rounding in a batch lets none of them move another
-    batches = [[text] for text in texts] if is_private else [texts]
-    try:
-        scores = np.concatenate([answers.ask_cell(scorer, batch, folder.declared, cell) for batch in batches])
-    finally:
-        if isinstance(scorer, Tallying) and is_private:
-            scorer.tally((), ())  # a server's count of private prompts is cleared: else the next public tally would hold it
-    if isinstance(scorer, Tallying) and not is_private:
-        tally = scorer.tally(texts, answers.continuations_of(folder.declared))
-        write_json(_cell_file(folder, first).with_suffix(".json"), tally, replace=True)
-    ends = np.cumsum([len(prompts[cell.key]) for cell in group.values()])
+    texts, answers = [text for cell in group.values() for text in prompts.get(cell.key, ())], METHODS[folder.unit.method].answers
+    first, cell = next(iter(group.items()))
+    if folder.declared.evaluation == "charged":
+        scores = _private_scores(folder, scorer, texts, cell)
+    else:
+        scores = answers.ask_cell(scorer, texts, folder.declared, cell)
+        if isinstance(scorer, Tallying):
+            tally = scorer.tally(texts, answers.continuations_of(folder.declared))
+            write_json(_cell_file(folder, first).with_suffix(".json"), tally, replace=True)
+    ends = np.cumsum([len(prompts.get(cell.key, ())) for cell in group.values()])
     for (number, cell), part in zip(group.items(), np.split(scores, ends[:-1]), strict=True):
         write_arrays(_cell_file(folder, number), {cell.key: part}, mode=_prompts_mode(folder))
+
+
+def _private_scores(folder: UnitFolder, scorer: Scorer, texts: Sequence[str], cell: Cell) -> np.ndarray:
+    """Of private prompts one by one, so that none of them moves another by rounding, nor stops the run; one that fails says nothing."""
+    answers, contract = METHODS[folder.unit.method].answers, folder.declared
+    count = len(answers.continuations_of(contract))
+
+    def ask(some: Sequence[str]) -> list[np.ndarray]:
+        return list(answers.ask_cell(scorer, some, contract, cell))
+
+    def public() -> object:
+        return public_answer(
+            scorer.description.name, lambda: answers.ask_cell(scorer, answers.public_prompts(contract)[:1], contract, ZERO_SHOT)
+        )
+
+    try:
+        scores = [row for text in texts for row in isolated_answers(ask, [text], np.full(count, -np.log(count)), public)]
+    finally:
+        if isinstance(scorer, Tallying):
+            scorer.tally((), ())  # a server's count of private prompts is cleared: else the next public tally would hold it
+    return np.array(scores).reshape(len(texts), count)
 
 
 def _score_rows(folder: UnitFolder, numbers: Mapping[Cell, int]) -> None:
