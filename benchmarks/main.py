@@ -15,16 +15,14 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.figures import Figures, seconds
+from benchmarks.real_tables import EIGHT, at_hand, real_table
 from dpicl.accounting.amplification import amplified_epsilon
 from dpicl.engine.settings import Settings
 from dpicl.mechanisms.randomised_response import randomise, response
 from dpicl.methods.published import read_table, table_v
 from dpicl.randomness import system_stream
 from dpicl.tabular.local.reconstruct import inverse_matrix, invert
-from dpicl.tabular.reading.source import load_source
-from dpicl.tabular.reading.split import split_table
 
-EIGHT = ("adult", "bank", "blood", "calhousing", "car", "diabetes", "heart", "jungle")
 SLOW_CELLS = 20_000
 
 
@@ -38,14 +36,11 @@ def table_5(figures: Figures) -> None:
 
 def table_6(figures: Figures) -> None:
     """Sizes of table VI from the data, where it is at hand."""
-    settings = Settings.from_environment()
-    if settings.data is None:
-        print("table VI: DPICL_DATA is not set, not measured")
+    if not at_hand():
         return
     right = 0
     for row in read_table("table-VI"):
-        contract = settings.contract(row["dataset"])
-        split = split_table(load_source(contract, data_folder=settings.data, cache_folder=settings.cache), contract)
+        _, split = real_table(row["dataset"])
         right += (split.train.row_count, len(split.query_positions)) == (int(row["train_row_count"]), int(row["query_count"]))
     figures.exactly("table-vi-sizes-exact-of-8", right, 8)
 

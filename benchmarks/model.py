@@ -24,8 +24,8 @@ from sklearn.metrics import roc_auc_score
 from tqdm import tqdm
 from transformers import AutoModelForCausalLM
 
-from benchmarks.answers.local_accuracy import EIGHT
 from benchmarks.figures import Figures, seconds
+from benchmarks.real_tables import EIGHT, real_table
 from dpicl.contract import Contract
 from dpicl.engine.pipelines import MethodName
 from dpicl.engine.settings import Settings
@@ -35,8 +35,7 @@ from dpicl.lm.spec import ModelSpec
 from dpicl.methods import Options, tabular, tabular_answers, unit_of
 from dpicl.methods.common import draws_for
 from dpicl.pipeline import Cell
-from dpicl.tabular.reading.source import load_source
-from dpicl.tabular.reading.split import SplitTable, fewer, split_table
+from dpicl.tabular.reading.split import SplitTable, fewer
 from tools.training.held_out import evaluate
 from tools.training.rendering import parted
 from tools.training.teacher import taught
@@ -98,8 +97,7 @@ def _exchanged(row: str) -> str:
 
 def rows_of(settings: Settings, name: str) -> tuple[Contract, SplitTable]:
     """A real table, and at most `QUERIES` of its held-out rows to ask about."""
-    contract = settings.contract(name)
-    split = split_table(load_source(contract, data_folder=settings.data, cache_folder=settings.cache), contract)
+    contract, split = real_table(name)
     return contract, replace(split, query_positions=fewer(split.query_positions, QUERIES, name))
 
 

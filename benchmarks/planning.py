@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.answers.local_accuracy import EIGHT
 from benchmarks.figures import Figures
+from benchmarks.real_tables import EIGHT, at_hand
 from dpicl.contract import Contract, parse_contract
 from dpicl.engine.settings import Settings
 from dpicl.planning.judge import fitted_quality
@@ -150,8 +150,9 @@ def generated_tables(seed: int, count: int = TABLES) -> Iterator[tuple[str, Cont
         )
 
 
-def real_tables(settings: Settings) -> Iterator[tuple[str, Contract, Population]]:
+def real_populations() -> Iterator[tuple[str, Contract, Population]]:
     """The public sets, shuffled; a fifth of each, at most `FRESH` rows, are fresh."""
+    settings = Settings.from_environment()
     for name in EIGHT:
         contract = settings.contract(name)
         rows = load_source(contract, data_folder=settings.data, cache_folder=settings.cache)
@@ -254,11 +255,9 @@ def measure_plans(figures: Figures, seed: int = 2026) -> None:
     figures.at_most("plan-regret", float(np.mean(found.regrets)), 0.02)
     figures.at_most("plan-errors-of-columns-off-by", 100 * float(np.mean(np.abs(found.columns))), 15, " %")
     figures.at_most("plan-errors-of-pairs-off-by", 100 * float(np.mean(np.abs(found.pairs))), 15, " %")
-    settings = Settings.from_environment()
-    if settings.data is None:
-        print("DPICL_DATA is not set, the real sets are left out")
+    if not at_hand():
         return
-    found = compare(real_tables(settings))
+    found = compare(real_populations())
     print(f"{len(EIGHT)} real tables: {found.line()}")
     figures.at_most("plan-loss-of-auc-off-by-real", float(np.mean(np.abs(found.losses))), 0.03)
     figures.at_least("plan-intervals-cover-real", 100 * float(np.mean(found.covered)), 85, " %")

@@ -16,8 +16,8 @@ from transformers import AutoModelForCausalLM, DynamicCache
 from benchmarks import endpoint
 from benchmarks.answers.plain_tables import plain_tables
 from benchmarks.figures import Figures
+from benchmarks.real_tables import at_hand, real_table
 from benchmarks.speed.random_llama import VOCABULARY, random_llama
-from dpicl.engine.settings import Settings
 from dpicl.lm.local.padded_reader import read_padded
 from dpicl.lm.local.prefix_tree import PrefixTree, grow_tree
 from dpicl.lm.local.tiny import build_tiny_model
@@ -26,8 +26,6 @@ from dpicl.lm.local.tree_attention import NAME
 from dpicl.lm.local.tree_reader import LEAST_SAVING, read_shared
 from dpicl.methods import Options, tabular, unit_of
 from dpicl.methods.common import draws_for
-from dpicl.tabular.reading.source import load_source
-from dpicl.tabular.reading.split import split_table
 
 CPU = torch.device("cpu")
 PREFIX, QUERIES = 704, 64
@@ -120,12 +118,9 @@ def _half(figures: Figures, model: Any, rows: Rows, few: Rows, single: float) ->
 
 def local_prompts(figures: Figures) -> None:
     """LDP-TabICL on adult: what of a perfect prefix tree's saving is had, and the sampling schemes."""
-    settings = Settings.from_environment()
-    if settings.data is None:
-        print("local prompts: DPICL_DATA is not set, not measured")
+    if not at_hand():
         return
-    contract = settings.contract("adult")
-    split = split_table(load_source(contract, data_folder=settings.data, cache_folder=settings.cache), contract)
+    contract, split = real_table("adult")
     unit = unit_of("ldp_tabicl", "adult", 0, (10.0,), (1, 2, 4, 8), (), False, Options())
     draws = draws_for(contract, 0)
     method = tabular("ldp_tabicl")

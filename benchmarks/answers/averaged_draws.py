@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from benchmarks.answers.local_accuracy import EIGHT
 from benchmarks.figures import Figures
+from benchmarks.real_tables import EIGHT, at_hand, real_table
 from dpicl.contract import Contract
 from dpicl.engine.settings import Settings
 from dpicl.lm.models import open_scorer
@@ -16,8 +16,7 @@ from dpicl.lm.spec import ModelSpec
 from dpicl.methods import DEFAULTS, Options, tabular, unit_of
 from dpicl.methods.common import draws_for
 from dpicl.pipeline import Cell
-from dpicl.tabular.reading.source import load_source
-from dpicl.tabular.reading.split import SplitTable, split_table
+from dpicl.tabular.reading.split import SplitTable
 from dpicl.types import QueryTable
 
 EPSILON, SHOTS, DRAWS, QUERIES, SEEDS = 1.0, 8, 8, 40, range(1)
@@ -50,16 +49,13 @@ def _aucs(contract: Contract, split: SplitTable, name: str, seed: int, scorer: S
 
 def measure(figures: Figures) -> None:
     """Means over eight real sets, of each trust's usual method with rows drawn at random."""
-    settings = Settings.from_environment()
-    if settings.data is None:
-        print("DPICL_DATA is not set, not measured")
+    if not at_hand():
         return
-    scorer = open_scorer(ModelSpec(name="bundled", kind="bundled"), models_folder=settings.models, corpus=())
+    scorer = open_scorer(ModelSpec(name="bundled", kind="bundled"), models_folder=Settings.from_environment().models, corpus=())
     found: dict[str, list[list[float]]] = {trust: [] for trust in DEFAULTS}
     print(f"  {'AUC':12} {'':8}" + "".join(f"{name:>10}" for name in ("one draw", "averaged", "lr", "gb")))
     for name in EIGHT:
-        contract = settings.contract(name)
-        split = split_table(load_source(contract, data_folder=settings.data, cache_folder=settings.cache), contract)
+        contract, split = real_table(name)
         for trust, method in DEFAULTS.items():
             runs = [_aucs(contract, split, method, seed, scorer) for seed in SEEDS]
             found[trust] += runs

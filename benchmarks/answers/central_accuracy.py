@@ -7,19 +7,18 @@ from math import inf
 
 import numpy as np
 
-from benchmarks.answers.local_accuracy import EIGHT, SEEDS
+from benchmarks.answers.local_accuracy import SEEDS
 from benchmarks.figures import Figures
+from benchmarks.real_tables import EIGHT, at_hand, real_table
 from dpicl.baselines import local_baselines
 from dpicl.contract import Contract
-from dpicl.engine.settings import Settings
 from dpicl.evaluation import Metrics, majority
 from dpicl.methods import Options, tabular, tabular_answers, unit_of
 from dpicl.methods.common import draws_for
 from dpicl.methods.tabular_method import Released
 from dpicl.pipeline import Cell, Unit
 from dpicl.tabular.central.bins import row_bins, row_encoding
-from dpicl.tabular.reading.source import load_source
-from dpicl.tabular.reading.split import SplitTable, split_table
+from dpicl.tabular.reading.split import SplitTable
 from dpicl.types import EncodedQueries, ReleasedRows
 
 EPSILON = 1.0
@@ -50,15 +49,12 @@ def _measured(contract: Contract, split: SplitTable, seed: int) -> Mapping[str, 
 
 def measure(figures: Figures) -> None:
     """Points between rows at epsilon = 1 and non-private training, by large set."""
-    settings = Settings.from_environment()
-    if settings.data is None:
-        print("DPICL_DATA is not set, not measured")
+    if not at_hand():
         return
     print(f"{'accuracy':12}{'majority':>10}" + "".join(f"{told:>10}" for told in SHOWN.values()))
     shown = []
     for name in EIGHT:
-        contract = settings.contract(name)
-        split = split_table(load_source(contract, data_folder=settings.data, cache_folder=settings.cache), contract)
+        contract, split = real_table(name)
         runs = [_measured(contract, split, seed) for seed in SEEDS]
         means = {key: float(np.mean([run[key].accuracy for run in runs])) for key in runs[0]}
         most = majority(tabular_answers.truth_of(split.test, contract)).accuracy

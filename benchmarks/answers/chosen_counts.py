@@ -14,9 +14,8 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from benchmarks.answers.local_accuracy import EIGHT
 from benchmarks.figures import Figures
-from dpicl.engine.settings import Settings
+from benchmarks.real_tables import EIGHT, at_hand, real_table
 from dpicl.mechanisms.noisy_steps import PureBudget
 from dpicl.randomness import stream
 from dpicl.tabular.central import adaptive, spanning_tree
@@ -24,8 +23,6 @@ from dpicl.tabular.central.bins import row_bins, row_encoding
 from dpicl.tabular.central.cautious import cautious_rows, says_little
 from dpicl.tabular.central.exact_counts import ExactCounts
 from dpicl.tabular.central.graphical_model import GraphicalModel, NoisyMarginal, graphical_model
-from dpicl.tabular.reading.source import load_source
-from dpicl.tabular.reading.split import split_table
 from dpicl.types import PrivateCodes
 
 SEEDS, FLOOR_SEEDS, ROWS = range(5), 20, 16_384
@@ -69,13 +66,10 @@ def tables(made: Sequence[str], seeds: int) -> Iterator[tuple[str, list[Codes]]]
     """Those that are made up, anew for every seed, then eight real ones."""
     makers = {"wide": _wide, "xor": xor}
     yield from ((name, [makers[name](seed) for seed in range(seeds)]) for name in made)
-    settings = Settings.from_environment()
-    if settings.data is None:
-        print("DPICL_DATA is not set, real tables are not measured")
+    if not at_hand():
         return
     for name in EIGHT:
-        contract = settings.contract(name)
-        split = split_table(load_source(contract, data_folder=settings.data, cache_folder=settings.cache), contract)
+        contract, split = real_table(name)
         codes = Codes(row_bins(split.train, contract), row_bins(split.test, contract), tuple(row_encoding(contract).sizes))
         yield name, [codes] * seeds
 
@@ -167,11 +161,9 @@ def _asked(rows: np.ndarray, codes: Codes, kind: str) -> np.ndarray:
 
 def measure_time(figures: Figures) -> None:
     """CPU seconds of one fit of MST's counts of the largest set, and of AIM's choice with its fits."""
-    settings = Settings.from_environment()
-    if settings.data is None:
+    if not at_hand():
         return
-    contract = settings.contract("adult")
-    split = split_table(load_source(contract, data_folder=settings.data, cache_folder=settings.cache), contract)
+    contract, split = real_table("adult")
     sizes = tuple(row_encoding(contract).sizes)
     exact = ExactCounts.of(PrivateCodes(row_bins(split.train, contract)), sizes, triples=True)
     counts = spanning_tree.measure(exact, budget=PureBudget.of(1.0), stream=stream(0, "bench", "time", ""))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from benchmarks.answers.local_accuracy import EIGHT
 from benchmarks.figures import Figures
+from benchmarks.real_tables import EIGHT, at_hand, real_table
 from dpicl.contract import Contract
 from dpicl.engine.settings import Settings
 from dpicl.lm.models import open_scorer
@@ -13,8 +13,7 @@ from dpicl.lm.requests import Scorer, prompt
 from dpicl.lm.spec import ModelSpec
 from dpicl.methods import DEFAULTS, Options, tabular, unit_of
 from dpicl.methods.common import ZERO_SHOT, draws_for
-from dpicl.tabular.reading.source import load_source
-from dpicl.tabular.reading.split import SplitTable, split_table
+from dpicl.tabular.reading.split import SplitTable
 from dpicl.types import QueryTable
 
 EPSILON, SHOTS, QUERIES, SEEDS = 1.0, 8, 40, range(2)
@@ -41,15 +40,12 @@ def _aucs(contract: Contract, split: SplitTable, name: str, seed: int, scorer: S
 
 def measure(figures: Figures) -> None:
     """Means over eight real sets, of each trust's usual method."""
-    settings = Settings.from_environment()
-    if settings.data is None:
-        print("DPICL_DATA is not set, not measured")
+    if not at_hand():
         return
-    scorer = open_scorer(ModelSpec(name="bundled", kind="bundled"), models_folder=settings.models, corpus=())
+    scorer = open_scorer(ModelSpec(name="bundled", kind="bundled"), models_folder=Settings.from_environment().models, corpus=())
     found: dict[str, list[tuple[float, float]]] = {trust: [] for trust in DEFAULTS}
     for name in EIGHT:
-        contract = settings.contract(name)
-        split = split_table(load_source(contract, data_folder=settings.data, cache_folder=settings.cache), contract)
+        contract, split = real_table(name)
         for trust, method in DEFAULTS.items():
             pairs = [_aucs(contract, split, method, seed, scorer) for seed in SEEDS]
             found[trust] += pairs

@@ -12,9 +12,8 @@ import numpy as np
 
 from benchmarks.answers import chosen_counts
 from benchmarks.answers.chosen_counts import ROWS, WAYS, Codes
-from benchmarks.answers.local_accuracy import EIGHT
 from benchmarks.figures import Figures
-from dpicl.engine.settings import Settings
+from benchmarks.real_tables import EIGHT, at_hand, real_table
 from dpicl.mechanisms.noisy_steps import PureBudget
 from dpicl.randomness import stream
 from dpicl.tabular.central.bins import row_bins
@@ -22,8 +21,6 @@ from dpicl.tabular.central.candidates import Space
 from dpicl.tabular.central.evolution import Voters, evolve, voted_rows
 from dpicl.tabular.central.exact_counts import ExactCounts
 from dpicl.tabular.central.graphical_model import graphical_model
-from dpicl.tabular.reading.source import load_source
-from dpicl.tabular.reading.split import split_table
 from dpicl.types import PrivateCodes
 
 SEEDS, EPSILONS = range(3), (0.1, 1.0, 5.0, 10.0)
@@ -94,13 +91,10 @@ def _tables() -> Iterator[Table]:
     for order in (3, 4):
         yield Table(f"xor of {order}", [_xor(order, 2, seed) for seed in SEEDS], Space((2,) * 11, (0,) * 10))
     yield Table("xor of 4, large", [_xor(4, 4, seed) for seed in SEEDS], Space((*(4,) * 10, 2), (4,) * 10))
-    settings = Settings.from_environment()
-    if settings.data is None:
-        print("DPICL_DATA is not set, real tables are not measured")
+    if not at_hand():
         return
     for name in EIGHT:
-        contract = settings.contract(name)
-        split = split_table(load_source(contract, data_folder=settings.data, cache_folder=settings.cache), contract)
+        contract, split = real_table(name)
         space = Space.of(contract)
         yield Table(name, [Codes(row_bins(split.train, contract), row_bins(split.test, contract), space.sizes)] * len(SEEDS), space)
 

@@ -7,20 +7,18 @@ from collections.abc import Mapping
 import numpy as np
 
 from benchmarks.figures import Figures
+from benchmarks.real_tables import EIGHT, at_hand, real_table
 from dpicl.baselines import local_baselines
 from dpicl.contract import Contract
-from dpicl.engine.settings import Settings
 from dpicl.evaluation import Metrics, majority
 from dpicl.methods import Options, tabular, tabular_answers, unit_of
 from dpicl.methods.common import draws_for
 from dpicl.methods.options import LdpOptions, LdpVariant
 from dpicl.pipeline import Cell, Unit
 from dpicl.tabular.reading.encode import LocalEncoding, encode_clients, encode_queries
-from dpicl.tabular.reading.source import load_source
-from dpicl.tabular.reading.split import SplitTable, split_table
+from dpicl.tabular.reading.split import SplitTable
 from dpicl.types import ReleasedRows
 
-EIGHT = ("adult", "bank", "blood", "calhousing", "car", "diabetes", "heart", "jungle")
 SEEDS, EPSILONS = range(5), (1.0, 5.0, 10.0)
 GOALS = {1.0: (0.75, 0.75), 5.0: (0.785, None), 10.0: (0.795, None)}
 ADULT_GOALS = {1.0: 0.75, 5.0: 0.80, 10.0: 0.82}
@@ -74,14 +72,11 @@ def _print(name: str, most: float, means: Mapping[Cell, tuple[float, float]]) ->
 
 def measure(figures: Figures) -> None:
     """Means over the eight sets; the worst distance to majority; the paper's own collection on adult."""
-    settings = Settings.from_environment()
-    if settings.data is None:
-        print("DPICL_DATA is not set, not measured")
+    if not at_hand():
         return
     found, under, bars = {}, [], []
     for name in EIGHT:
-        contract = settings.contract(name)
-        split = split_table(load_source(contract, data_folder=settings.data, cache_folder=settings.cache), contract)
+        contract, split = real_table(name)
         found[name], most = _means(contract, split), majority(tabular_answers.truth_of(split.test, contract)).accuracy
         bars.append((most, *_non_private(contract, split)))
         under += [most - found[name][Cell(USUAL[epsilon], epsilon)][0] for epsilon in EPSILONS]

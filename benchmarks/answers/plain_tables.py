@@ -12,12 +12,11 @@ import numpy as np
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from benchmarks.answers.local_accuracy import EIGHT
 from benchmarks.figures import Figures
+from benchmarks.real_tables import EIGHT, at_hand, real_table
 from dpicl.contract import Contract
 from dpicl.engine.models import public_corpus
 from dpicl.engine.pipelines import MethodName
-from dpicl.engine.settings import Settings
 from dpicl.evaluation import answers
 from dpicl.lm.local.tiny import build_tiny_model
 from dpicl.lm.local.transformers_backend import TransformersScorer
@@ -25,8 +24,7 @@ from dpicl.lm.requests import CONTINUATIONS
 from dpicl.methods import Options, tabular, unit_of
 from dpicl.methods.common import draws_for
 from dpicl.pipeline import Cell, Unit
-from dpicl.tabular.reading.source import load_source
-from dpicl.tabular.reading.split import SplitTable, split_table
+from dpicl.tabular.reading.split import SplitTable
 
 EPSILONS, SHOTS, QUERIES = (1.0, 10.0, math.inf), (1, 2, 4, 8), 6
 Prompts = Mapping[Cell, list[str]]
@@ -71,17 +69,14 @@ class Plain:
 
 def plain_tables(figures: Figures) -> None:
     """Answers that differ, and the largest difference of a log-probability, over all eight sets."""
-    settings = Settings.from_environment()
-    if settings.data is None:
-        print("plain tables: DPICL_DATA is not set, not measured")
+    if not at_hand():
         return
     differing, largest, count = 0, 0.0, 0
     with tempfile.TemporaryDirectory() as home:
         folder = build_tiny_model(Path(home), public_corpus())
         engine, plain = TransformersScorer(str(folder), device="cpu"), Plain(folder)
         for name in EIGHT:
-            contract = settings.contract(name)
-            split = split_table(load_source(contract, data_folder=settings.data, cache_folder=settings.cache), contract)
+            contract, split = real_table(name)
             for table in (table_two, table_three):
                 texts = [text for of_cell in table(split, contract).values() for text in of_cell[:QUERIES]]
                 ours, theirs = engine.score(texts, CONTINUATIONS), plain.score(texts)

@@ -16,14 +16,12 @@ from pathlib import Path
 import numpy as np
 from sklearn import datasets
 
-from benchmarks.answers.local_accuracy import EIGHT
+from benchmarks.real_tables import EIGHT, real_table
 from dpicl.baselines import central_design
 from dpicl.contract import Contract
 from dpicl.contract.columns import CategoryColumn
-from dpicl.engine.settings import Settings
 from dpicl.tabular.central.bins import row_bins, row_encoding
-from dpicl.tabular.reading.source import load_source
-from dpicl.tabular.reading.split import SplitTable, split_table
+from dpicl.tabular.reading.split import SplitTable
 from dpicl.types import PrivateTable, QueryTable
 
 MOST_TRAIN, MOST_TEST, BINS = 10_000, 5_000, 8
@@ -63,9 +61,8 @@ def write_table(path: Path, name: str, seed: int) -> None:
 
 def contract_split(name: str, seed: int) -> tuple[Contract, SplitTable]:
     """A set with a contract, cut to the most rows."""
-    settings, chance = Settings.from_environment(), np.random.default_rng(seed)
-    contract = settings.contract(name)
-    split = split_table(load_source(contract, data_folder=settings.data, cache_folder=settings.cache), contract)
+    chance = np.random.default_rng(seed)
+    contract, split = real_table(name)
     train = chance.permutation(split.train.row_count)[:MOST_TRAIN]
     test = chance.permutation(split.test.row_count)[:MOST_TEST]
     return contract, SplitTable(PrivateTable(split.train.data.take(train)), QueryTable(split.test.data.take(test)), np.arange(0))
