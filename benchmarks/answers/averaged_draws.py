@@ -27,7 +27,7 @@ GOAL = 0.08
 def _aucs(contract: Contract, split: SplitTable, name: str, seed: int, scorer: Scorer) -> list[float]:
     """On the same queries: one draw, mean over all of them; their average; and classifiers."""
     method, draws = tabular(name), draws_for(contract, seed)
-    stated = {name: {**method.default_options(contract, {}), "shot_selection": ()}}
+    stated = {name: {**method.default_options(contract, {}, EPSILON), "shot_selection": ()}}
     unit = unit_of(name, contract.name, seed, (EPSILON,), (SHOTS,), (), True, Options.model_validate(stated), DRAWS)
     released = method.in_memory(split.train, contract, unit, draws)
     places = np.linspace(0, split.queries.row_count - 1, QUERIES).astype(int)  # some files are sorted by label
