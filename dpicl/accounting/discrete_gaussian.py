@@ -40,7 +40,7 @@ from dpicl.errors import ParameterError, PrivacyError
 
 KIND = "discrete-gaussian"
 SMALLEST_VARIANCE = Fraction(1, 16)
-_SMOOTHED = 4
+SMOOTHED = 4
 """s^2 of the convolution."""
 _OWN_VARIANCE, _OWN_SQUARES = 10_000, 16
 
@@ -95,13 +95,13 @@ def noise_ratio(event: Event, neighbours: Neighbours) -> float:
             raise PrivacyError("event 'gaussian' states sigma=0; expected a number > 0")
         return number(event, "sensitivity") / sigma
     variance, squares = variance_of(event), squared_sensitivity_of(event, neighbours)
-    if variance <= _SMOOTHED:
+    if variance <= SMOOTHED:
         raise PrivacyError(
             f"event {event.kind!r} of variance {variance} and squared sensitivity {squares} has no known price here; "
-            f"expected a variance above {_SMOOTHED}: multiply the sums by a whole number and the variance by its square"
+            f"expected a variance above {SMOOTHED}: multiply the sums by a whole number and the variance by its square"
         )
     halved = 2 if neighbours is Neighbours.REPLACE_ONE else 1
-    return math.nextafter(math.sqrt(squares), math.inf) / halved / math.nextafter(math.sqrt(variance - _SMOOTHED), 0)
+    return math.nextafter(math.sqrt(squares), math.inf) / halved / math.nextafter(math.sqrt(variance - SMOOTHED), 0)
 
 
 def sums_of_squares(total: int, largest: int | None = None) -> Iterator[tuple[int, ...]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import platform
+import shlex
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from importlib.metadata import distributions
@@ -177,7 +178,11 @@ def _command(plan: Plan) -> str:
     """What to type for the same run; the options are in plan.json."""
     grid = plan.as_json()["pipeline"]
     options = [f"--{name.replace('_', '-')} {','.join(map(str, grid[name]))}" for name in _GRID if grid[name]]
-    models = [f"--{name} {value}" for name, value in (("model", plan.pipeline.model), ("generator", plan.pipeline.generator)) if value]
+    models = [
+        f"--{name} {shlex.quote(value)}"
+        for name, value in (("model", plan.pipeline.model), ("generator", plan.pipeline.generator))
+        if value
+    ]
     queries = [f"--queries {plan.pipeline.queries}"] if plan.pipeline.queries else []
     draws = [f"--draws {plan.pipeline.draws}"] if plan.pipeline.draws > 1 else []
     period = [f"--period {period}" for period in sorted(set(plan.periods.values()))[:1]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -14,9 +14,10 @@ from dpicl.engine.settings import Settings
 from dpicl.engine.stages.probe import tolerance_of
 from dpicl.errors import DpiclError
 from dpicl.lm.isolation import public_answer
-from dpicl.lm.models import estimated_memory, number_format, open_scorer
+from dpicl.lm.models import estimated_memory, number_format, open_scorer, open_tabular
 from dpicl.lm.requests import CONTINUATIONS, Scorer, TextGenerator, prompt
 from dpicl.lm.spec import ModelSpec
+from dpicl.lm.tables import LabelledRows
 from dpicl.lm.votes.voting import GeneratorModel, VoteRequest, VoteRule
 from dpicl.methods.public_questions import IN_PROCESS, check_scores, check_votes
 
@@ -50,6 +51,9 @@ def check_model(spec: ModelSpec, settings: Settings) -> Iterator[Step]:
 
 
 def _steps(spec: ModelSpec, settings: Settings) -> Iterator[Step]:
+    if spec.most_rows:
+        yield from _rows_steps(spec)
+        return
     if spec.kind not in ("endpoint", "fake"):
         yield Step("fits the memory", True, estimated_memory(spec))
     started = time.monotonic()
@@ -66,10 +70,28 @@ def _steps(spec: ModelSpec, settings: Settings) -> Iterator[Step]:
         yield _writes(scorer, spec)
 
 
+def _rows_steps(spec: ModelSpec) -> Iterator[Step]:
+    """Of a model of tables: it answers about a few made-up rows."""
+    started = time.monotonic()
+    model = public_answer(spec.name, lambda: open_tabular(spec))
+    about = model.description
+    yield Step("loads", True, f"{about.mode}, {time.monotonic() - started:.1f} s{'' if about.trained else '; random weights'}")
+    rows = np.arange(64)
+    values = np.stack([rows % 7, rows % 5, rows // 8], axis=1).astype(np.float64)
+    context = LabelledRows(values, rows // 3 % 2, [0])
+
+    def ask(queries: np.ndarray) -> np.ndarray:
+        return public_answer(spec.name, lambda: model.log_probabilities(context, queries, 2))
+
+    alone, together = np.concatenate([ask(values[[place]]) for place in range(3)]), ask(values[:3])
+    check_scores(about, alone, together, tolerance=tolerance_of(spec))
+    yield Step("answers rows alike, alone and together", True, f"apart by {np.abs(alone - together).max():.1g} nats")
+
+
 def _scores(scorer: Scorer, spec: ModelSpec) -> Step:
     """Labels told apart, and scored alike alone, in a batch and with a shared beginning."""
-    alone = np.concatenate([_asked(spec, lambda one=one: scorer.score([one], CONTINUATIONS)) for one in PROMPTS])  # type: ignore[misc]
-    together = _asked(spec, lambda: scorer.score(PROMPTS, CONTINUATIONS))
+    alone = np.concatenate([public_answer(spec.name, lambda one=one: scorer.score([one], CONTINUATIONS)) for one in PROMPTS])  # type: ignore[misc]
+    together = public_answer(spec.name, lambda: scorer.score(PROMPTS, CONTINUATIONS))
     check_scores(scorer.description, alone, together, tolerance=tolerance_of(spec))
     tally = getattr(scorer, "tally", None)
     sent = f"; {tally(PROMPTS, CONTINUATIONS)['calls'] / len(PROMPTS):.3g} requests a prompt, with those of the probe" if tally else ""
@@ -85,14 +107,10 @@ def _votes(scorer: Scorer, spec: ModelSpec) -> Iterator[Step]:
     public, *voters = (model.leading + model.encode(one) for one in PROMPTS)
     requests = [VoteRequest(public, tuple(voters), ()), VoteRequest(voters[0], (), ())]
     for name, kept in (("votes on a text", False), ("votes, with what was read kept", True)):
-        _asked(spec, lambda kept=kept: check_votes(model, requests, _RULE, kept=kept))  # type: ignore[misc]
+        public_answer(spec.name, lambda kept=kept: check_votes(model, requests, _RULE, kept=kept))  # type: ignore[misc]
         yield Step(name, True, "" if not kept else "kept" if getattr(scorer, "steps", False) else "nothing can be kept: read anew, slower")
 
 
 def _writes(scorer: Any, spec: ModelSpec) -> Step:
-    texts = _asked(spec, lambda: scorer.generate(PROMPTS[:2], new_tokens=_NEW_TOKENS))
+    texts = public_answer(spec.name, lambda: scorer.generate(PROMPTS[:2], new_tokens=_NEW_TOKENS))
     return Step("writes", True, f"{sum(map(len, texts))} characters in {len(texts)} texts")
-
-
-def _asked(spec: ModelSpec, ask: Callable[[], Any]) -> Any:
-    return public_answer(spec.name, ask)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import shlex
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -197,4 +198,4 @@ def _how(wanted: Pipeline, settings: Settings, period: str | None, generator: st
         return f"expected a run of a pipeline with `methods: [{wanted.methods[0]}]` and these options"
     added = "" if period is None else f" --period {period}"
     grid = f"--datasets {wanted.datasets[0]} --epsilons {wanted.epsilons[0]:g} --shots {wanted.shots[0]} --seeds 0"
-    return f"`dpicl run {name} {grid}{added} --generator {generator or 'MODEL'}` makes them"
+    return f"`dpicl run {name} {grid}{added} --generator {shlex.quote(generator or 'MODEL')}` makes them"

@@ -41,14 +41,13 @@ from typing import Self
 
 from dpicl.accounting.accountant import price
 from dpicl.accounting.calibration import calibrate, rational_above, rational_below
+from dpicl.accounting.discrete_gaussian import SMOOTHED
 from dpicl.accounting.events import gaussian, pure
 from dpicl.accounting.guarantee import Guarantee, Neighbours
 from dpicl.errors import ParameterError
 from dpicl.mechanisms import discrete_gaussian, noisy_count, noisy_max
 from dpicl.randomness import Stream
 
-SMOOTHED = 4
-"""Of the variance of equation (2), on whole numbers: what the discrete Gaussian has more than the continuous one that it comes from."""
 _FINE = 400
 """Least variance on whole numbers: then at most a hundredth of it is more."""
 _MEAN = math.sqrt(2 / math.pi)

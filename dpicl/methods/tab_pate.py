@@ -17,21 +17,20 @@ Paper       Wahdany, Jagielski, Cresswell, Dziedzic and Boenisch 2026 (arXiv 260
     5  E        <- serialise(z);  ask the model with (E, query)
 
 Symbols     k shots, m the contract's most rows per person. M and Q follow from options, epsilon and the contract's `population`.
-Not covered queries of the user, which are sent as they are; every (epsilon, seed) is a release of its own.
+Not covered tables in batches: equal rows are numbered all at once; queries of the user, which are sent as they are; every (epsilon, seed)
+            is a release of its own.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import inf
 
 import numpy as np
 
-from dpicl.accounting.events import pure
-from dpicl.accounting.guarantee import Guarantee, Neighbours, compose_sequential
+from dpicl.accounting.guarantee import Guarantee, compose_sequential
 from dpicl.contract.models import Contract
 from dpicl.errors import ParameterError
 from dpicl.mechanisms.noisy_count import exact_epsilon, noisy_counts
@@ -39,7 +38,6 @@ from dpicl.mechanisms.noisy_steps import PureBudget
 from dpicl.methods.central_rows import CentralRows
 from dpicl.methods.common import Cost, epsilon_of, for_neighbours, for_unit
 from dpicl.methods.options import PateOptions
-from dpicl.methods.tabular_method import Arrays
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
 from dpicl.tabular.central.bins import row_bins, row_encoding
@@ -154,18 +152,6 @@ class TabPate(CentralRows[Labelled]):
         codes, bins = row_bins(train, contract)[rows], row_encoding(contract).sizes
         return {cell: labelled(codes, persons, bins, self.sizes(contract, unit, cell), draws, cell.key) for cell in cells}
 
-    def count(self, batch: PrivateTable, contract: Contract, unit: Unit, draws: Draws, cells: Sequence[Cell]) -> dict[Cell, Arrays]:
-        """Codes of a batch: equal rows of all batches are numbered together."""
-        codes = row_bins(batch, contract)
-        return {cell: {"codes": codes} for cell in cells}
-
-    def merge(
-        self, batches: Sequence[Mapping[Cell, Arrays]], contract: Contract, unit: Unit, draws: Draws, cells: Sequence[Cell]
-    ) -> dict[Cell, Labelled]:
-        """Steps 1 to 3 on all batches' rows; a table of persons is read whole."""
-        codes, bins = np.concatenate([batch[cells[0]]["codes"] for batch in batches]), row_encoding(contract).sizes
-        return {cell: labelled(codes, None, bins, self.sizes(contract, unit, cell), draws, cell.key) for cell in cells}
-
     def encode(self, drawn: Labelled) -> bytes:
         """See `TabularMethod`."""
         return json.dumps({"queries": drawn.queries.tolist(), "votes": drawn.votes.tolist()}).encode()
@@ -183,13 +169,10 @@ class TabPate(CentralRows[Labelled]):
 
 def cost(contract: Contract, sizes: Sizes) -> Guarantee:
     """Of the votes, and of the counts of columns where there are some: of these a person has m."""
-    votes_cost = inf if sizes.votes_epsilon is None else float(sizes.votes_epsilon)
-    unit = "person" if contract.privacy.person else "row"
-    parts = [for_neighbours(Guarantee(votes_cost, 0.0, Neighbours.ADD_OR_REMOVE_ONE, unit, pure(votes_cost)), contract)]
+    of_votes = replace(PureBudget(sizes.votes_epsilon).guarantee(), unit=contract.privacy.unit)
+    parts = [for_neighbours(of_votes, contract)]
     if sizes.counts_columns:
-        columns_cost = inf if sizes.columns_epsilon is None else float(sizes.columns_epsilon)
-        counted = Guarantee(columns_cost, 0.0, Neighbours.ADD_OR_REMOVE_ONE, "row", pure(columns_cost))
-        parts.append(for_unit(counted, contract))
+        parts.append(for_unit(PureBudget(sizes.columns_epsilon).guarantee(), contract))
     return compose_sequential(parts) if len(parts) > 1 else parts[0]
 
 

@@ -26,6 +26,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from dpicl.contract.models import Contract
+from dpicl.mechanisms.noisy_steps import PureBudget
 from dpicl.methods.central_rows import CentralRows
 from dpicl.methods.common import Cost, epsilon_of, for_unit
 from dpicl.methods.options import TabPeOptions
@@ -33,7 +34,7 @@ from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
 from dpicl.tabular.central.bins import row_bins
 from dpicl.tabular.central.candidates import Space
-from dpicl.tabular.central.evolution import Histogram, Voters, evolve, expected_errors, guarantee, label_counts, voted_rows
+from dpicl.tabular.central.evolution import Histogram, Voters, evolve, expected_errors, label_counts, voted_rows
 from dpicl.tabular.local.estimate import LEAST_ROWS
 from dpicl.tabular.reading.contribution import contributing_rows
 from dpicl.types import PrivateCodes, PrivateTable, ReleasedRows
@@ -56,7 +57,7 @@ class TabPe(CentralRows[Votes]):
 
     def releases(self, contract: Contract, unit: Unit) -> dict[Cell, Cost]:
         """One per epsilon."""
-        return {Cell(self.source, one): Cost(for_unit(guarantee(one), contract)) for one in unit.epsilons}
+        return {Cell(self.source, one): Cost(for_unit(PureBudget.of(one).guarantee(), contract)) for one in unit.epsilons}
 
     def identity(self, contract: Contract, unit: Unit, cell: Cell) -> dict[str, object]:
         """See `Method`."""

@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 from dpicl.cli.json_output import COMMANDS
 from tests.harness import Place, call_main, complaint, said
 from tests.library.endpoint_server import Habits, serving
+from tests.library.tabular_models import every_package, random_weights
 
 Capture = pytest.CaptureFixture[str]
 CHECKS = [
@@ -39,6 +40,14 @@ def test_a_served_model_says_how_it_is_queried(place: Place, capsys: Capture) ->
     assert found["usable"] and [one["check"] for one in found["checks"]] == ["answers", CHECKS[2], "writes"]
     assert "completions" in found["checks"][0]["detail"] and "repeats agree" in found["checks"][0]["detail"]
     assert "requests a prompt" in found["checks"][1]["detail"]
+
+
+@every_package
+def test_a_model_of_tables_is_asked_about_rows(place: Place, capsys: Capture, tmp_path: Path, package: str) -> None:
+    with place.entered():
+        found = json.loads(said(capsys, "model", "check", str(random_weights(package, tmp_path / "a.ckpt")), "--json"))
+    assert found["usable"] and [one["check"] for one in found["checks"]] == ["loads", "answers rows alike, alone and together"]
+    assert "random weights" in found["checks"][0]["detail"]
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
 
+from dpicl.mechanisms.noisy_steps import PureBudget
 from dpicl.randomness import stream
 from dpicl.tabular.central.candidates import Space
-from dpicl.tabular.central.evolution import Voters, evolve, guarantee
+from dpicl.tabular.central.evolution import Voters, evolve
 from dpicl.types import PrivateCodes
 
 SPACES = {"every row": Space((2, 3, 2), (0, 3)), "candidates": Space((9, 4, 8, 7, 3), (9, 0, 7, 0))}
@@ -25,7 +26,7 @@ def test_noise_of_these_scales_costs_what_is_charged(space: str, epsilon: float)
     chance, noise = np.random.default_rng(0), stream(0, "evolve", "", "")
     histograms = evolve(Voters.of(PrivateCodes(rows)), SPACES[space], epsilon=epsilon, stream=noise, chance=chance)
     losses = [pld.from_discrete_laplace_mechanism(1 / one.scale, value_discretization_interval=1e-3) for one in histograms]
-    charged = guarantee(epsilon)
+    charged = PureBudget.of(epsilon).guarantee()
     assert charged.epsilon == epsilon and charged.delta == 0
     found = reduce(lambda one, other: one.compose(other), losses).get_epsilon_for_delta(0)
     assert found == pytest.approx(epsilon, abs=1e-3 * len(histograms)) and sum(1 / one.scale for one in histograms) <= epsilon * (1 + 1e-12)
@@ -35,4 +36,4 @@ def test_an_iteration_that_is_not_charged_would_be_seen() -> None:
     """The mutant that spends on one iteration more."""
     histograms = 2 * [pld.from_discrete_laplace_mechanism(1.0, value_discretization_interval=1e-3)]
     assert histograms[0].compose(histograms[1]).get_epsilon_for_delta(0) > 1.9
-    assert guarantee(math.inf).epsilon == math.inf
+    assert PureBudget.of(math.inf).guarantee().epsilon == math.inf

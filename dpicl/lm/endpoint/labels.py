@@ -22,7 +22,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, permutations
 from typing import Any
 
 from dpicl.errors import ModelError
@@ -62,8 +62,15 @@ class LabelRequester(Requester[LabelRequest]):
         """Find out how labels are cut into tokens after these prompts' endings, which are public; only an echo has to know.
 
         Raises:
-            ModelError: a label and what stands before it share a token.
+            ModelError: a label and what stands before it share a token; or one label begins another, whose first tokens tell nothing.
         """
+        if self.mode.kind == "top-logprobs":
+            for labels in {request.labels for request in requests}:
+                if any(other.strip().startswith(one.strip()) for one, other in permutations(labels, 2)):
+                    raise ModelError(
+                        f"model {self.client.spec.name!r} is asked by {self.mode.label} for labels of which one begins another; "
+                        f"expected a server that echoes, or a local model"
+                    )
         if self.mode.kind != "echo":
             return
         pairs = {(prompt_ending(request.prompt), label) for request in requests for label in request.labels}

@@ -26,8 +26,10 @@ def needed_bytes(folder: Path, dtype: Dtype) -> int | None:
     Quantised weights, and others that are no floating-point numbers, stay as they are.
     """
     quantised, total = quantisation(read_config(str(folder), None)) is not None, 0
-    files = sorted(folder.glob("*.safetensors"))
+    index = folder / "model.safetensors.index.json"
     try:
+        named = {*json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()} if index.exists() else None
+        files = [path for path in sorted(folder.glob("*.safetensors")) if named is None or path.name in named]
         for path in files:
             with path.open("rb") as file:
                 header: dict[str, Any] = json.loads(file.read(int.from_bytes(file.read(8), "little")))

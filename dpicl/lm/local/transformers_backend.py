@@ -149,7 +149,7 @@ class TransformersScorer:
     @property
     def reads(self) -> str:
         """How prompts are read, in words."""
-        return "shared beginnings" if self.shares else f"{READ_AS[self.mode.layout]}"
+        return "shared beginnings" if self.shares else READ_AS[self.mode.layout]
 
     @cached_property
     def writing(self) -> Writing:

@@ -31,8 +31,6 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpicl.accounting.events import pure
-from dpicl.accounting.guarantee import Guarantee, Neighbours
 from dpicl.mechanisms import noisy_count
 from dpicl.mechanisms.noisy_steps import PureBudget
 from dpicl.randomness import Stream
@@ -113,13 +111,6 @@ class Shares:
         left = total * (1 - LABEL)
         column = left * COLUMNS / columns if columns else Fraction(0)
         return Shares(total * LABEL, column, (left - column * columns) / iterations)
-
-
-def guarantee(epsilon: float | Fraction) -> Guarantee:
-    """What `evolve` costs: one event, since which histograms there are depends on earlier ones."""
-    total = noisy_count.exact_epsilon(epsilon)
-    cost = math.inf if total is None else float(total)
-    return Guarantee(cost, 0.0, Neighbours.ADD_OR_REMOVE_ONE, "row", pure(cost))
 
 
 def is_small(space: Space, epsilon: Fraction | None, rows: float) -> bool:

@@ -99,6 +99,14 @@ def test_what_a_model_needs_is_counted_before_it_is_loaded(folder: Path) -> None
     assert needed_bytes(folder, "float32") == 4 * weights and needed_bytes(folder, "bfloat16") == 2 * weights
 
 
+def test_files_that_an_index_does_not_name_are_not_counted(folder: Path) -> None:
+    alone = needed_bytes(folder, "float32")
+    (weights,) = folder.glob("*.safetensors")
+    shutil.copy(weights, folder / "consolidated.safetensors")
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"w": weights.name}}))
+    assert needed_bytes(folder, "float32") == alone
+
+
 @pytest.fixture
 def silent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """A hub that takes connections and never says a word."""

@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from scipy.special import ndtr, ndtri
 
 from dpicl.accounting.accountant import check
+from dpicl.accounting.discrete_gaussian import SMOOTHED
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.errors import ParameterError, PrivacyError
 from dpicl.mechanisms import discrete_gaussian
-from dpicl.mechanisms.noisy_steps import SMOOTHED, GaussianBudget, GaussianTotal, PureBudget, StepBudget
+from dpicl.mechanisms.noisy_steps import GaussianBudget, GaussianTotal, PureBudget, StepBudget
 from dpicl.randomness import stream
 
 ADD, REPLACE = Neighbours.ADD_OR_REMOVE_ONE, Neighbours.REPLACE_ONE
