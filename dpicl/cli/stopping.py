@@ -43,6 +43,11 @@ def leave_when_told() -> None:
     _listen(lambda *_: leave(_sentence))
 
 
+def stop_listening() -> None:
+    """From now on a signal changes nothing: this process has done its work and ends."""
+    _listen(signal.SIG_IGN)
+
+
 def leave_to_python() -> None:
     """From now on an interrupt is an exception, and any other signal the end, as in every program in Python."""
     _listen(signal.SIG_DFL)

@@ -60,6 +60,22 @@ with context.Pool(1) as pool:
 """Its group is told to stop while its fork server has only just been started."""
 
 
+LATE = """
+import builtins, os, signal, sys
+
+class Late:
+    def __del__(self, kill=os.kill, pid=os.getpid(), signals=(signal.SIGTERM, signal.SIGINT)):
+        for sign in signals:
+            kill(pid, sign)
+
+builtins.late = Late()
+sys.argv = ["dpicl", "--version"]
+from dpicl.cli import main
+main()
+"""
+"""Is told to stop while Python clears its modules, after all that is called at the end."""
+
+
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("again", [False, True])
 def test_no_command_can_hold_on(tmp_path: Path, sign: signal.Signals, again: bool) -> None:
@@ -195,3 +211,8 @@ def test_a_run_on_prefect_that_is_stopped_as_its_workers_start_says_one_sentence
         end(process)
     assert (process.returncode, err) == (130, "dpicl: interrupted; `dpicl run --resume r` continues it\n")
     assert time.monotonic() - began < 10
+
+
+def test_a_signal_after_a_commands_end_does_not_change_how_it_ended() -> None:
+    ended = subprocess.run([sys.executable, "-c", LATE], capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stderr) == (0, "") and ended.stdout
