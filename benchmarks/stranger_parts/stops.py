@@ -28,7 +28,7 @@ from benchmarks.figures import Figures
 from dpicl.engine.releases import open_ledger
 from dpicl.engine.settings import Settings
 from tests.flows.planted import CANARIES, contract, table
-from tests.harness import Place, end, install, new_place
+from tests.harness import Place, end, install, new_place, talk
 from tests.leaks import files, hits
 
 MOMENTS = 50
@@ -136,7 +136,7 @@ def stopped(place: Place, moment: Moment, length: float) -> tuple[float, bool]:
         _, said = process.communicate(timeout=60)
     finally:
         end(process)
-    lines = said.splitlines()
+    lines = talk(said)
     is_stopped = process.returncode == 130 and len(lines) == 1 and lines[0].startswith("dpicl: interrupted; ")
     is_clean = is_stopped or (process.returncode == 0 and not lines)
     if not is_clean:

@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from functools import wraps
 from queue import Empty, SimpleQueue
@@ -113,7 +113,11 @@ def _first(queue: SimpleQueue[bool]) -> bool:
 
 
 def _tell_all() -> None:
-    tellers = [threading.Thread(target=tell, daemon=True) for tell in _tellers]
+    def trying(tell: Callable[[], object]) -> None:
+        with suppress(Exception):  # such as a server that the same signal has ended
+            tell()
+
+    tellers = [threading.Thread(target=trying, args=(tell,), daemon=True) for tell in _tellers]
     for teller in tellers:
         teller.start()
     for teller in tellers:

@@ -47,7 +47,7 @@ class AimTabicl(MstTabicl):
     draw_version = 1
     post_version = 2
     first_versions: ClassVar[tuple[int, ...]] = ()
-    is_default = False
+    is_default = True
     triples = True
 
     def measure(self, exact: ExactCounts, budget: StepBudget, stream: Stream) -> Counts:

@@ -62,7 +62,6 @@ class MstTabicl(CentralRows[Counts]):
     post_version = 3
     artefact = "released_counts.json"
     first_versions: ClassVar[tuple[int, ...]] = (1,)
-    is_default = True
     source = "counts"
     draw_stage, derive_stage = "measure", "reconstruct"
     triples = False

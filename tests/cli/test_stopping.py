@@ -30,6 +30,7 @@ for sign in SIGNALS:
     signal.signal(sign, signal.SIG_DFL)  # the tests may have been started in a shell's background, which ignores some
 
 tell_when_stopped(lambda: time.sleep(60))
+tell_when_stopped(lambda: 1 / 0)
 
 @stoppable
 def work():
@@ -43,7 +44,7 @@ def work():
 
 work()
 """
-"""Writes its rows again as soon as they are removed, swallows everything, and what it has to tell takes long."""
+"""Writes its rows again as soon as they are removed, swallows everything; what it has to tell takes long, or fails."""
 IMPORTS = """
 import os, signal, sys, time
 from multiprocessing import util

@@ -12,7 +12,7 @@ from dpicl.engine.names import parameters_of
 from dpicl.errors import PrivacyError
 from dpicl.methods import DEFAULTS, METHODS, Options, Registry, tabular, unit_of
 from dpicl.methods.common import draws_for
-from dpicl.methods.mst_tabicl import MstTabicl
+from dpicl.methods.aim_tabicl import AimTabicl
 from dpicl.pipeline import Unit
 from dpicl.tabular.prompts.shots import MOST_SHOTS
 from dpicl.tabular.reading.source import load_source
@@ -41,11 +41,11 @@ def demonstrations(name: str, contract: Contract, unit: Unit) -> dict[str, list[
 def test_each_trust_has_one_method_of_tables() -> None:
     assert set(DEFAULTS) == {"central", "local"} and all(METHODS[name].trust == trust for trust, name in DEFAULTS.items())
 
-    class Second(MstTabicl):
+    class Second(AimTabicl):
         name = "second"
 
     registry = Registry()
-    registry.add(MstTabicl())
+    registry.add(AimTabicl())
     with pytest.raises(PrivacyError, match="method 'second': is_default: as .* is; expected one of each trust"):
         registry.add(Second())
 

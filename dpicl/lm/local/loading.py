@@ -25,7 +25,7 @@ def load(folder: Path, name: str, dtype: Dtype, device: str) -> tuple[Any, Any]:
 
     `dtype` goes to `from_pretrained`, which keeps the rotary frequencies in float32; a
     later `.to(torch.bfloat16)` would round them and move decisions in long prompts.
-    With `accelerate` weights go straight to their device, and a model that one GPU does not hold to several.
+    Weights go straight to their device, and those of a model that one GPU does not hold to several.
 
     Raises:
         ModelError: files are missing, broken or not of a model that can be scored, or memory does not suffice.
@@ -37,14 +37,13 @@ def load(folder: Path, name: str, dtype: Dtype, device: str) -> tuple[Any, Any]:
     package = package_of(method) if method else None
     if package and find_spec(package) is None:
         raise ModelError(f"model {name!r} is quantised by {method}; type `pip install {package}`, or expected a checkpoint that is not")
-    straight = find_spec("accelerate") is not None and (chosen.type == "cuda" or method is not None)
-    places = placed(folder, name, dtype, chosen, several=device == "auto" and straight)
+    places = placed(folder, name, dtype, chosen, several=device == "auto")
     transformers_logging.disable_progress_bar()
     torch.set_float32_matmul_precision("high" if dtype == "tf32" else "highest")  # one model is open at a time
     torch.backends.cudnn.allow_tf32 = dtype == "tf32"
     safely: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
     weights: dict[str, Any] = {"dtype": torch.float32 if dtype == "tf32" else getattr(torch, dtype), "use_safetensors": True}
-    weights |= {"output_loading_info": True, **({"device_map": places} if straight else {})}
+    weights |= {"output_loading_info": True, "device_map": places}
     loaded: Any
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, **safely)
@@ -58,11 +57,6 @@ def load(folder: Path, name: str, dtype: Dtype, device: str) -> tuple[Any, Any]:
     missing = len(report["missing_keys"]) + len(report["mismatched_keys"])
     if missing:
         raise ModelError(f"model {name!r} lacks {missing} of its weights; expected complete safetensors files")
-    if not straight:
-        try:
-            model.to(chosen)
-        except torch.OutOfMemoryError:
-            raise ModelError(f"model {name!r} does not fit on {chosen}; expected dtype bfloat16 or a smaller model") from None
     # its own penalties, forced tokens and the like would make the likeliest token another one
     model.generation_config = GenerationConfig(eos_token_id=model.generation_config.eos_token_id)
     return tokenizer, model

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from importlib.util import find_spec
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -83,7 +82,7 @@ def placed(folder: Path, name: str, dtype: Dtype, device: torch.device, *, sever
 def described(folder: Path, name: str, dtype: Dtype, device: str) -> str:
     """What is needed and what is free, in words. Raises ModelError: it does not fit."""
     chosen = choose_device(device)
-    placed(folder, name, dtype, chosen, several=device == "auto" and find_spec("accelerate") is not None)
+    placed(folder, name, dtype, chosen, several=device == "auto")
     needed, free = needed_bytes(folder, dtype), free_bytes(chosen)
     return f"{_gigabytes(needed)} for weights in {dtype}, {_gigabytes(free)} free on {chosen.type}"
 

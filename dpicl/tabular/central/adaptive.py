@@ -36,7 +36,7 @@ from dpicl.mechanisms.noisy_steps import StepBudget
 from dpicl.randomness import Stream
 from dpicl.tabular.central.exact_counts import ExactCounts, cells, variation_of_noise
 from dpicl.tabular.central.graphical_model import GraphicalModel, NoisyMarginal, graphical_model
-from dpicl.tabular.central.junction_tree import Scope, largest_clique
+from dpicl.tabular.central.junction_tree import Scope, largest_clique, together
 from dpicl.tabular.central.model_marginals import ModelMarginals
 
 LABEL, COLUMNS, OTHERS, STAR, CHOICE = Fraction(1, 20), Fraction(1, 4), Fraction(1, 10), Fraction(2, 5), Fraction(1, 4)
@@ -164,9 +164,10 @@ def _rounds(sizes: Sequence[int], candidates: Sequence[Scope], columns: int, row
 
 def _able(sizes: Sequence[int], candidates: Sequence[Scope], counts: Sequence[NoisyMarginal], rows: int, noise: float) -> list[Scope]:
     """Candidates that are not mostly noise, and whose model fits."""
-    scopes = [one.columns for one in counts]
+    label = len(sizes) - 1
+    beside = together(label, [one.columns for one in counts])
     clear = (scope for scope in candidates if cells(sizes, scope) * noise < 2 * rows)
-    return [scope for scope in clear if largest_clique(sizes, [*scopes, (*scope, len(sizes) - 1)]) <= _WIDEST]
+    return [scope for scope in clear if largest_clique(sizes, together(label, [scope], beside)) <= _WIDEST]
 
 
 def _best(

@@ -39,12 +39,14 @@ class ExactCounts:
         """Over every column and every two, of rows with codes of shape (rows, columns), the label last; over every three where there are
         not too many of these.
         """
-        label, codes = len(sizes) - 1, truth.codes.astype(np.int64).T
+        label, codes = len(sizes) - 1, np.ascontiguousarray(truth.codes.T, dtype=np.int64)
+        assert (codes < np.array(sizes)[:, np.newaxis]).all(), "codes beyond their column's bins"
         tables = {}
         for scope in _scopes(sizes, triples):
-            columns = (*scope, label)
+            columns, cells = (*scope, label), np.int64(0)
             shape = tuple(sizes[column] for column in columns)
-            cells = np.ravel_multi_index(tuple(codes[column] for column in columns), shape)
+            for column in columns:
+                cells = cells * sizes[column] + codes[column]
             tables[columns] = np.bincount(cells, minlength=prod(shape)).reshape(shape)
         return ExactCounts(tuple(sizes), tables)
 

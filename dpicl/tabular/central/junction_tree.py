@@ -14,10 +14,10 @@ Symbols     a scope is the columns of one table; S those that a clique shares wi
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import combinations
+from functools import cached_property, lru_cache
+from types import MappingProxyType
 
 import numpy as np
 
@@ -57,7 +57,7 @@ class JunctionTree:
     def of(sizes: Sequence[int], scopes: Iterable[Scope]) -> JunctionTree:
         """Equation (1)."""
         scopes = tuple(scopes)
-        cliques = _joined(_eliminated(sizes, scopes))
+        cliques = _joined([_members(clique) for clique in _eliminated(sizes, together(len(sizes) - 1, scopes))])
         whole = ((*clique.columns, len(sizes) - 1) for clique in cliques)
         return JunctionTree(tuple(sizes), (*scopes, *(scope for scope in whole if scope not in scopes)), cliques)
 
@@ -194,38 +194,74 @@ class _Plan:
     up: list[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]]
 
 
-def largest_clique(sizes: Sequence[int], scopes: Iterable[Scope]) -> int:
-    """Cells of the largest table of equation (1), the label's categories among them."""
-    return sizes[-1] * max((math.prod(sizes[column] for column in clique) for clique in _eliminated(sizes, scopes)), default=1)
+def largest_clique(sizes: Sequence[int], beside: dict[int, int]) -> int:
+    """Cells of the largest table of equation (1), the label's categories among them; empties `beside`.
+
+    Columns that join no others go before any that do, in whatever order they come: they need no costs.
+    """
+    cliques, left = list[int](), list(beside)
+    while left:
+        column = left.pop()
+        if column in beside and all(beside[column] & ~beside[other] == 1 << other for other in _members(beside[column])):
+            cliques.append(1 << column | beside[column])
+            left.extend(_members(beside[column]))
+            _remove(column, beside)
+    cliques += _eliminated(sizes, beside)
+    return sizes[-1] * max((math.prod([sizes[column] for column in _members(clique)]) for clique in cliques), default=1)
 
 
-def _eliminated(sizes: Sequence[int], scopes: Iterable[Scope]) -> list[Scope]:
-    """Cliques of a triangulated graph, none inside another."""
-    label = len(sizes) - 1
-    beside: dict[int, set[int]] = {column: set() for scope in scopes for column in scope if column != label}
+def together(label: int, scopes: Iterable[Scope], before: Mapping[int, int] = MappingProxyType({})) -> dict[int, int]:
+    """Which columns a column is together with in some scope, or was before; sets of columns are bits of a number."""
+    beside = dict(before)
     for scope in scopes:
-        for one, other in combinations([column for column in scope if column != label], 2):
-            beside[one].add(other)
-            beside[other].add(one)
-    cliques: list[set[int]] = []
+        columns = sum(1 << column for column in scope if column != label)
+        for column in _members(columns):
+            beside[column] = (beside.get(column, 0) | columns) & ~(1 << column)
+    return beside
+
+
+def _remove(column: int, beside: dict[int, int]) -> int:
+    """Join the others that a column is beside; returns them."""
+    near = beside.pop(column)
+    for other in _members(near):
+        beside[other] = (beside[other] | near) & ~(1 << column | 1 << other)
+    return near
+
+
+def _eliminated(sizes: Sequence[int], beside: dict[int, int]) -> list[int]:
+    """Cliques of a triangulated graph, none inside another; empties `beside`."""
 
     def cost(column: int) -> tuple[int, int, int]:
-        """Pairs that it joins, cells of its clique."""
-        pairs = sum(other not in beside[one] for one, other in combinations(sorted(beside[column]), 2))
-        return pairs, sizes[column] * math.prod(sizes[other] for other in beside[column]), column
+        """Twice the pairs that it joins, cells of its clique."""
+        near = beside[column]
+        others = _members(near)
+        pairs = sum((near & ~beside[other]).bit_count() - 1 for other in others)
+        return pairs, sizes[column] * math.prod([sizes[other] for other in others]), column
 
+    cliques: list[int] = []
     costs = {column: cost(column) for column in beside}
     while beside:
-        first = min(costs, key=costs.__getitem__)
-        others = beside.pop(first)
+        pairs, _, first = min(costs.values())
         del costs[first]
-        for other in others:
-            beside[other] |= others
-            beside[other] -= {first, other}
-        costs |= {column: cost(column) for column in others.union(*(beside[other] for other in others))}
-        if not any({first, *others} <= clique for clique in cliques):
-            cliques.append({first, *others})
-    return [tuple(sorted(clique)) for clique in cliques]
+        changed = near = _remove(first, beside)
+        for other in _members(near if pairs else 0):  # where it joins none, others' neighbours are joined as before
+            changed |= beside[other]
+        costs |= {column: cost(column) for column in _members(changed)}
+        clique = near | 1 << first
+        if not any(clique & one == clique for one in cliques):
+            cliques.append(clique)
+    return cliques
+
+
+@lru_cache(1 << 16)
+def _members(columns: int) -> Scope:
+    """Places of bits, in rising order."""
+    members = []
+    while columns:
+        lowest = columns & -columns
+        members.append(lowest.bit_length() - 1)
+        columns ^= lowest
+    return tuple(members)
 
 
 def _joined(cliques: Sequence[Scope]) -> tuple[Clique, ...]:
