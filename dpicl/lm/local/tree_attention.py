@@ -35,10 +35,11 @@ class NotShareable(Exception):
 
 @dataclass(frozen=True)
 class Block:
-    """Packed tokens `start:stop` of one segment, and where their earlier keys stand in the bank."""
+    """Queries `start:stop` of one segment, where in the bank their own keys begin, and where their earlier keys stand."""
 
     start: int
     stop: int
+    own: int
     before: tuple[tuple[int, int], ...]
 
 
@@ -48,9 +49,13 @@ class Reading:
 
     The bank of keys is the remembered ones, then this row's. All blocks attend to its first
     `trunk` tokens; `kept` are the ranges of it that go to `remembered`, layer by layer.
+    Layer `last` is asked for the tokens `asked` alone, one `tail` of a block after another.
     """
 
     blocks: Sequence[Block]
+    last: int
+    asked: torch.Tensor
+    tails: Sequence[Block]
     longest: int
     trunk: int
     memory: Mapping[int, Pair]
@@ -101,23 +106,27 @@ def _tree_attention(
     if plan.kept:  # copied, so that nothing else of the bank stays in memory
         keys, values = (torch.cat([stored[:, :, start:stop] for start, stop in plan.kept], 2) for stored in bank)
         plan.remembered[layer] = keys, values
-    return _follow(query, bank, plan, scaling).transpose(1, 2), None
+    if layer < plan.last:
+        return _follow(query, bank, plan.blocks, plan.trunk, scaling).transpose(1, 2), None
+    output = torch.zeros_like(query)
+    if plan.tails:
+        output[:, :, plan.asked] = _follow(query[:, :, plan.asked], bank, plan.tails, plan.trunk, scaling)
+    return output.transpose(1, 2), None
 
 
-def _follow(query: torch.Tensor, bank: Pair, plan: Reading, scaling: float | None) -> torch.Tensor:
+def _follow(query: torch.Tensor, bank: Pair, blocks: Sequence[Block], trunk: int, scaling: float | None) -> torch.Tensor:
     """Every block to itself and its own path; then all of them to the trunk."""
-    own = bank[0].shape[2] - query.shape[2]
     output = torch.empty_like(query)
     logs = torch.empty(query.shape[:3], device=query.device, dtype=torch.float32)
-    for block in plan.blocks:
+    for block in blocks:
         part = query[:, :, block.start : block.stop]
-        attended = _attend(part, bank, own + block.start, own + block.stop, scaling, causal=True)
+        attended = _attend(part, bank, block.own, block.own + block.stop - block.start, scaling, causal=True)
         for start, stop in block.before:
             attended = _merged(attended, _attend(part, bank, start, stop, scaling))
         output[:, :, block.start : block.stop], logs[:, :, block.start : block.stop] = attended
-    if not plan.trunk:
+    if not trunk:
         return output
-    return _merged((output, logs), _attend(query, bank, 0, plan.trunk, scaling))[0]
+    return _merged((output, logs), _attend(query, bank, 0, trunk, scaling))[0]
 
 
 def _attend(query: torch.Tensor, bank: Pair, start: int, stop: int, scaling: float | None, *, causal: bool = False) -> Pair:

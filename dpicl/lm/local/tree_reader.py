@@ -53,6 +53,7 @@ class _Reader:
     def __init__(self, model: Any, tree: PrefixTree, device: torch.device) -> None:
         self._model, self._tree, self._device = model, tree, device
         self._longest = max((segment.end for segment in tree.segments), default=0)
+        self._last = model.config.get_text_config().num_hidden_layers - 1
         self._path: tuple[int, ...] = ()
         self._memory: dict[int, Pair] = {}
 
@@ -68,12 +69,19 @@ class _Reader:
         common = set(self._tree.path(batch[-1]))
         trunk = max((segments[index].end for index in self._path if index in common), default=0)
         trunk = trunk if trunk >= TRUNK_TOKENS else 0
-        blocks = []
+        blocks, tails, asked = list[Block](), list[Block](), list[int]()
         for index, start in starts.items():
             ancestors = [places[ancestor] for ancestor in self._tree.path(index)[:-1] if segments[ancestor].start >= trunk]
-            blocks.append(Block(start, start + len(segments[index].tokens), _joined(ancestors)))
+            stop, own = start + len(segments[index].tokens), remembered + start
+            blocks.append(Block(start, stop, own, _joined(ancestors)))
+            if index in wanted_of:  # from the first token that is
+                first = start + min(wanted_of[index]) - segments[index].start
+                before = _joined([*ancestors, (own, remembered + first)] if first > start else ancestors)
+                tails.append(Block(len(asked), len(asked) + stop - first, remembered + first, before))
+                asked += range(first, stop)
         path = self._tree.path(batch[-1] + 1)[:-1] if batch[-1] + 1 < len(segments) else ()
-        plan = Reading(blocks, self._longest, trunk, self._memory, _joined([places[index] for index in path]))
+        kept = _joined([places[index] for index in path])
+        plan = Reading(blocks, self._last, self._row(asked)[0], tails, self._longest, trunk, self._memory, kept)
         wanted = [
             (starts[index] + position - segments[index].start, owners)
             for index in batch
