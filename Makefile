@@ -4,7 +4,6 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DEMO_READY := $(VENV)/.ready-to-run
-INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --progress-bar on --no-compile --no-deps
 COMPILE = $(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true # pip would do so on one processor; templates among the packages are no Python
 export DPICL_DATA ?= $(abspath $(wildcard ../shared/data))
 export PREFECT_SERVER_ANALYTICS_ENABLED = false
@@ -21,12 +20,11 @@ help: ## show this list
 setup: $(READY) ## make the virtual environment and install everything
 $(DEMO_READY): pyproject.toml requirements.lock
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(INSTALL) --require-hashes -r requirements.lock
-	$(subst --no-deps,,$(INSTALL)) "$$(grep -o '^torch==[^ ]*' requirements.lock)" # libraries of an accelerator, where torch's build names some
-	$(INSTALL) --no-build-isolation --editable .
+	sh tools/install.sh $(BIN)/python requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --no-build-isolation --editable .
 	@touch $@
 $(READY): $(DEMO_READY) requirements-dev.lock
-	$(INSTALL) --require-hashes -r requirements-dev.lock
+	sh tools/install.sh $(BIN)/python requirements-dev.lock
 	@$(COMPILE)
 	@touch $@
 
