@@ -43,8 +43,14 @@ def test_what_runs_is_part_of_what_is_tested() -> None:
 
 
 def test_the_commands_that_install_the_locks_compare_digests() -> None:
-    for file in ("Makefile", "infra/Containerfile", "docs/how-to/install.md"):
-        commands = [line for line in (ROOT / file).read_text("utf-8").splitlines() if re.search(r" -r \S*requirements", line)]
+    here = r" -r \S*requirements"
+    for file, what in (
+        ("Makefile", here),
+        ("infra/Containerfile", here),
+        ("docs/how-to/install.md", here),
+        ("tools/install.sh", r'pip install .*"\$@"'),
+    ):
+        commands = [line for line in (ROOT / file).read_text("utf-8").splitlines() if re.search(what, line)]
         assert commands and all("--require-hashes" in line for line in commands), file
 
 
