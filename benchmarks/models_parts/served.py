@@ -37,8 +37,8 @@ class Sure(Hashes):
         return [(token, truth(text, token) / (100 if token in CONTINUATIONS else 1)) for token, _ in super().next(text, blank)]
 
 
-def _spec(url: str) -> ModelSpec:
-    return ModelSpec(name="far", kind="endpoint", id="m", url=url, api="completions")
+def _spec(url: str, connections: int = 32) -> ModelSpec:
+    return ModelSpec(name="far", kind="endpoint", id="m", url=url, api="completions", max_connections=connections)
 
 
 def prefill(figures: Figures, prompts: list[str], name: str) -> None:
@@ -58,7 +58,7 @@ def prefill(figures: Figures, prompts: list[str], name: str) -> None:
 def agreement(figures: Figures, prompts: list[str]) -> None:
     """The bundled model behind a server and in this process."""
     with serving(Habits(), speaker=Local(BUNDLED)) as server:
-        scorer = EndpointScorer(_spec(server.url))
+        scorer = EndpointScorer(_spec(server.url, connections=2))
         far, near = scorer.score(prompts, CONTINUATIONS), TransformersScorer(str(BUNDLED), device="cpu").score(prompts, CONTINUATIONS)
     print(f"the server's mode: {scorer.description.mode}")
     figures.at_most(f"served and local, {len(prompts)} prompts, nats apart", float(np.abs(far - near).max()), 1e-4)

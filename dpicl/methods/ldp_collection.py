@@ -75,11 +75,13 @@ def collect(
     train: PrivateTable, contract: Contract, unit: Unit, draws: Draws, *, cells: Sequence[Cell] | None = None
 ) -> dict[Cell, Collected]:
     """Every collection (or some) of the unit; the only step that sees true answers."""
-    rows, made, collections = reporting_rows(train, contract, draws), {}, {}
+    rows = None if contract.privacy.person is None else reporting_rows(train, contract, draws)
+    made, collections = {}, {}
 
     @cache
     def codes(encoding: LocalEncoding) -> PrivateCodes:
-        return PrivateCodes(encode_clients(train, contract, encoding).codes[rows])
+        encoded = encode_clients(train, contract, encoding)
+        return encoded if rows is None else PrivateCodes(encoded.codes[rows])
 
     for cell, chosen in release_cells(unit).items():
         if cells is None or cell in cells:
@@ -105,7 +107,7 @@ def collect_codes(truth: PrivateCodes, encoding: LocalEncoding, chosen: LdpVaria
     if chosen.design == "all-columns":
         laws, secret = laws_for(encoding, epsilon), draws.secret("randomise", f"epsilon={epsilon}")
         reports = [randomise(truth.codes[:, i], law, secret) for i, law in enumerate(laws)]
-        return Reported(LocalReports(np.stack(reports, axis=1)), laws)
+        return Reported(LocalReports(np.stack(reports).T), laws)
     about = f",about={chosen.about}" if chosen.about else ""
     name = f"{chosen.design},columns={chosen.columns},epsilon={epsilon}{about}"
     questions = questions_for(encoding, chosen, epsilon)

@@ -20,16 +20,14 @@ class Local:
         self._shown = self.tokenizer.batch_decode([[token] for token in range(self.model.config.vocab_size)])
 
     @torch.inference_mode()
-    def _logprobs(self, text: str) -> tuple[Any, torch.Tensor]:
-        cut = self.tokenizer(text, return_offsets_mapping=True, return_tensors="pt")
-        return cut, self.model(input_ids=cut.input_ids).logits[0].double().log_softmax(-1)
-
     def read(self, text: str) -> Pairs:
-        cut, logprobs = self._logprobs(text)
-        tokens = cut.input_ids[0].tolist()
+        cut = self.tokenizer(text, return_offsets_mapping=True, return_tensors="pt")
+        logprobs = self.model(input_ids=cut.input_ids).logits[0, :-1].log_softmax(-1)
+        told = logprobs.gather(1, cut.input_ids[0, 1:, None])[:, 0].tolist()
         shown = [text[start:end] or "<s>" for start, end in cut.offset_mapping[0].tolist()]
-        return [(shown[0], None), *((shown[place], float(logprobs[place - 1, tokens[place]])) for place in range(1, len(tokens)))]
+        return list(zip(shown, [None, *told], strict=True))
 
+    @torch.inference_mode()
     def next(self, text: str, blank: str) -> Pairs:
-        last = self._logprobs(text)[1][-1]
-        return list(zip(self._shown, last.tolist(), strict=True))
+        last = self.model(input_ids=self.tokenizer(text, return_tensors="pt").input_ids, logits_to_keep=1).logits[0, -1]
+        return list(zip(self._shown, last.double().log_softmax(-1).tolist(), strict=True))

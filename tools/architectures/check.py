@@ -19,7 +19,8 @@ from dpicl.lm.votes.integer_votes import whole_votes
 from dpicl.lm.votes.voting import VoteRequest, VoteRule, Votes, VotingSession
 from tools.architectures.small import write_small
 
-TOLERANCE = 1e-4
+TOLERANCE = 3e-4
+"""In nats. What is wrong is so by a hundredth and more; recurrent layers of float32 differ by 1.2e-4 from one processor to another."""
 """Nats, and shares of a vote, that rounding in float32 may make."""
 LEAST_MOVE = 1e-2
 """Nats by which the prompts' scores must differ, else the comparison would show nothing."""

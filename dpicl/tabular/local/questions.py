@@ -67,9 +67,11 @@ class Question:
         """Of the answer: of the columns together, or two."""
         return 2 if self.agreement else prod(self.sizes)
 
-    def cells_of(self, clients: np.ndarray) -> np.ndarray:
-        """The true answer of each client with codes of shape (clients, all columns): shape (clients,)."""
-        cells = np.asarray(np.ravel_multi_index(tuple(clients[:, list(self.columns)].T.astype(np.int64)), self.sizes))
+    def cells_of(self, clients: np.ndarray, rows: np.ndarray | slice = slice(None)) -> np.ndarray:
+        """The true answer of each client (or some, by their positions) with codes of shape (clients, all columns): shape (clients,)."""
+        cells = np.zeros_like(clients[rows, 0], dtype=np.int64)
+        for column, size in zip(self.columns, self.sizes, strict=True):
+            cells = cells * size + clients[rows, column]
         return same_half(self.sizes).reshape(-1)[cells].astype(np.int64) if self.agreement else cells
 
 

@@ -75,14 +75,17 @@ def tally(truth: PrivateCodes, questionnaire: Questionnaire, *, chance: Stream, 
         numbers = questionnaire.choose(len(block), chance)
         clients_of = np.bincount(numbers, minlength=len(questionnaire.questions))
         groups = np.split(np.argsort(numbers, kind="stable"), np.cumsum(clients_of)[:-1])
-        counts = [_answer(block[rows], question, secret) for rows, question in zip(groups, questionnaire.questions, strict=True)]
+        counts = [
+            _answer(question.cells_of(block, rows), question, secret)
+            for rows, question in zip(groups, questionnaire.questions, strict=True)
+        ]
         total += Tally(questionnaire, clients_of, tuple(counts))
     return total
 
 
-def _answer(clients: np.ndarray, question: Question, secret: Stream) -> np.ndarray:
-    """How many reports of these clients name each cell of a question: shape (cells,)."""
-    codes, cells = question.cells_of(clients), question.cells
+def _answer(codes: np.ndarray, question: Question, secret: Stream) -> np.ndarray:
+    """How many reports of clients with these true answers name each cell of a question: shape (cells,)."""
+    cells = question.cells
     if isinstance(question.law, Response):
         return np.bincount(randomise(codes, question.law, secret), minlength=cells)
     counts, rows = np.zeros(cells, dtype=np.int64), max(1, _BITS_PER_BLOCK // cells)

@@ -5,8 +5,10 @@ Guarantee   none spent: encoding happens before any mechanism, on whichever side
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from math import ceil
+from typing import Any, Literal
 
 import numpy as np
 
@@ -19,16 +21,30 @@ from dpicl.types import LABEL, EncodedQueries, LabelNumbers, PrivateCodes, Priva
 Encoding = Literal["k-ary", "one-hot"]
 UNKNOWN = -1
 """Bin of a one-hot attribute of which no bit is set."""
+_FEW_EDGES = 16
+"""So many comparisons of a whole column take less time than a search for each of its numbers."""
 
 
 def bin_codes(numbers: np.ndarray, edges: np.ndarray, *, nullable: bool) -> np.ndarray:
-    """The bin of every number between rising inner edges; where they may be missing, a bin of their own, the last: shape (rows,), int64."""
-    codes = np.searchsorted(edges, numbers, side="right")
-    return codes + np.isnan(numbers) if nullable and numbers.dtype.kind == "f" else codes
+    """The bin of every number between rising inner edges; where they may be missing, a bin of their own, the last.
+
+    Returns:
+        Shape (rows,), whole numbers.
+    """
+    missing = np.isnan(numbers) if nullable and numbers.dtype.kind == "f" else None
+    if len(edges) > _FEW_EDGES:
+        codes = np.searchsorted(edges, numbers, side="right")
+        return codes if missing is None else codes + missing
+    codes = np.zeros(len(numbers), dtype=np.uint8)
+    for edge in edges.tolist():
+        codes += numbers >= (edge if numbers.dtype.kind == "f" else ceil(edge))
+    if missing is not None:
+        codes[missing] = len(edges) + 1
+    return codes
 
 
 def part_codes(table: Table, column: str, rule: Rule | Word, contract: Contract, rows: np.ndarray | slice = slice(None)) -> np.ndarray:
-    """The part of a rule that each row (or some, by their positions) falls into: shape (rows,), int64."""
+    """The part of a rule that each row (or some, by their positions) falls into: shape (rows,), whole numbers."""
     declared = contract.columns[column]
     if not isinstance(declared, CategoryColumn):
         return bin_codes(table.numbers(column)[rows], np.asarray(rule.cuts), nullable=declared.nullable)
@@ -43,12 +59,12 @@ def label_codes(table: Table, contract: Contract, rows: np.ndarray | slice = sli
     if label is None:
         return np.zeros(table.row_count, dtype=np.int64)[rows]
     if label.has_rule:
-        return part_codes(table, label.column, label, contract, rows)
+        return part_codes(table, label.column, label, contract, rows).astype(np.int64)
     column = contract.columns[label.column]
     if isinstance(column, CategoryColumn):
         return table.codes(label.column)[rows].astype(np.int64)
     assert target.kind == "number"
-    return bin_codes(table.numbers(label.column)[rows], inner_edges(column), nullable=column.nullable)
+    return bin_codes(table.numbers(label.column)[rows], inner_edges(column), nullable=column.nullable).astype(np.int64)
 
 
 def label_numbers(table: Table, contract: Contract) -> LabelNumbers | None:
@@ -96,9 +112,9 @@ class LocalEncoding:
     def encode(self, bins: np.ndarray) -> np.ndarray:
         """Bins (rows, attributes) to reported answers (rows, answers), uint8."""
         if self.kind == "k-ary":
-            return bins.astype(np.uint8)
-        parts = [bins[:, [i]] == np.arange(width) if width > 1 else bins[:, [i]] for i, width in enumerate(self._widths)]
-        return np.hstack(parts).astype(np.uint8)
+            return bins.astype(np.uint8, copy=False)
+        columns = zip(bins.T, self._widths, strict=True)
+        return np.stack([answer for bins_of, width in columns for answer in _bits(bins_of, width)]).T
 
     def decode(self, answers: np.ndarray) -> np.ndarray:
         """Reported answers back to bins (rows, attributes), int64: of several set bits the first counts; none gives `UNKNOWN`."""
@@ -112,16 +128,28 @@ class LocalEncoding:
         return np.stack(columns, axis=1)
 
 
-def _bins(table: Table, contract: Contract) -> np.ndarray:
-    columns = [part_codes(table, attribute.column, attribute, contract) for attribute in contract.attributes]
-    return np.stack([*columns, label_codes(table, contract)], axis=1)
+def _bits(bins: np.ndarray, width: int) -> Iterator[np.ndarray]:
+    """An attribute's answers: whether it is in each bin, or which."""
+    if width == 1:
+        yield bins.astype(np.uint8, copy=False)
+    else:
+        yield from ((bins == number).view(np.uint8) for number in range(width))
+
+
+def _bins(table: Table, contract: Contract, kind: type[np.integer[Any]]) -> np.ndarray:
+    """Shape (rows, attributes and label), column after column."""
+    bins = np.empty((len(contract.attributes) + 1, table.row_count), dtype=kind)
+    for place, attribute in enumerate(contract.attributes):
+        bins[place] = part_codes(table, attribute.column, attribute, contract)
+    bins[-1] = label_codes(table, contract)
+    return bins.T
 
 
 def encode_clients(table: PrivateTable, contract: Contract, encoding: LocalEncoding) -> PrivateCodes:
     """What each client would report if it told the truth; stays on the client's side."""
-    return PrivateCodes(encoding.encode(_bins(table, contract)))
+    return PrivateCodes(encoding.encode(_bins(table, contract, np.uint8)))
 
 
 def encode_queries(table: QueryTable, contract: Contract) -> EncodedQueries:
     """Held-out rows as attribute bins, label last: shape (rows, attributes), int64."""
-    return EncodedQueries(_bins(table, contract))
+    return EncodedQueries(_bins(table, contract, np.int64))

@@ -218,4 +218,4 @@ def test_a_table_that_is_moved_to_a_store_is_released_again_for_nothing(
         content["source"] |= {"file": f"s3://{BUCKET}/shop/rows.csv", "moved_from": content["source"]["file"]}
         contract.write_text(yaml.safe_dump(content, sort_keys=False))
         assert protected("after.jsonl") == before
-        assert said(capsys, "budget", name).count("mst_tabicl") == 1
+        assert said(capsys, "budget", name).count("aim_tabicl") == 1
