@@ -11,8 +11,8 @@ from dpicl.contract.load import parse_contract
 from dpicl.engine.names import parameters_of
 from dpicl.errors import PrivacyError
 from dpicl.methods import DEFAULTS, METHODS, Options, Registry, tabular, unit_of
-from dpicl.methods.common import draws_for
 from dpicl.methods.aim_tabicl import AimTabicl
+from dpicl.methods.common import draws_for
 from dpicl.pipeline import Unit
 from dpicl.tabular.prompts.shots import MOST_SHOTS
 from dpicl.tabular.reading.source import load_source

@@ -18,6 +18,7 @@ from dpicl.tabular.central.adaptive import column_score, column_spread, expected
 from dpicl.tabular.central.cautious import cautious_rows, says_little
 from dpicl.tabular.central.exact_counts import ExactCounts
 from dpicl.tabular.central.graphical_model import NoisyMarginal, graphical_model
+from dpicl.tabular.central.junction_tree import JunctionTree, largest_clique, together
 from dpicl.tabular.central.model_marginals import ModelMarginals
 from dpicl.types import PrivateCodes
 from tests.library.methods.spending import spending
@@ -202,3 +203,14 @@ def test_a_model_says_of_its_rows_what_their_labels_are() -> None:
     for low in (0.0, 0.25, 0.5, 0.75):
         some = (chances >= low) & (chances < low + 0.25)
         assert rows[some, -1].mean() == pytest.approx(chances[some].mean(), abs=0.01)
+
+
+@given(st.lists(st.integers(1, 5), min_size=3, max_size=12), st.integers(0, 999), st.integers(0, 14))
+@settings(max_examples=100, deadline=None)
+def test_the_largest_table_is_known_before_the_model_is_made(sizes: list[int], seed: int, count: int) -> None:
+    rng, label = np.random.default_rng(seed), len(sizes) - 1
+    scopes = [(*sorted(rng.choice(label, size=min(label, rng.integers(1, 4)), replace=False).tolist()), label) for _ in range(count)]
+    cliques = JunctionTree.of(sizes, scopes).cliques
+    made = max(math.prod(sizes[column] for column in (*clique.columns, label)) for clique in cliques)
+    for cut in range(count + 1):
+        assert largest_clique(sizes, together(label, scopes[cut:], together(label, scopes[:cut]))) == made

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dpicl.contract import Contract
 from dpicl.contract.columns import CategoryColumn, Rule
-from dpicl.tabular.reading.encode import UNKNOWN, LocalEncoding, encode_clients, encode_queries, label_codes, part_codes
+from dpicl.tabular.reading.encode import UNKNOWN, LocalEncoding, bin_codes, encode_clients, encode_queries, label_codes, part_codes
 from dpicl.types import PrivateTable, QueryTable
 from tests.library.examples import every_contract, random_table, small_contract
 
@@ -33,6 +33,15 @@ def test_every_row_falls_into_the_part_that_its_rule_says(contract: Contract) ->
     for attribute in (*contract.local, contract.label):
         values = table.data.column(attribute.column).to_pylist()
         assert part_codes(table, attribute.column, attribute, contract).tolist() == [_part(attribute, value) for value in values]
+
+
+@given(st.lists(st.floats(-9, 9) | st.integers(-9, 9), max_size=40, unique=True), st.booleans(), st.data())
+def test_few_edges_and_many_give_the_same_bins(edges: list[float], whole: bool, data: st.DataObject) -> None:
+    one = st.integers(-12, 12) if whole else st.floats(-12, 12) | st.sampled_from([*edges, np.nan])
+    numbers = np.array(data.draw(st.lists(one, max_size=20)), dtype=np.int64 if whole else np.float64)
+    known = ~np.isnan(numbers)
+    expected = np.where(known, [sum(edge <= number for edge in edges) for number in numbers.tolist()], len(edges) + 1)
+    assert bin_codes(numbers, np.sort(np.array(edges, dtype=np.float64)), nullable=True).tolist() == expected.tolist()
 
 
 def test_a_value_on_the_cut_belongs_above_it() -> None:
