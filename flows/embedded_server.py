@@ -88,12 +88,19 @@ def embedded_server() -> Iterator[EmbeddedServer]:
         server = EmbeddedServer(guard, api_url)
         stack.callback(server.stop)
         stack.enter_context(variable("PREFECT_API_URL", api_url))
-        from prefect.events.worker import EventsWorker
-        from prefect.logging.handlers import APILogWorker
-        from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
+        yield server
 
+
+@contextmanager
+def known_to_prefect() -> Iterator[None]:
+    """Let the Prefect of this process go by the server of `embedded_server`, also where it is imported already."""
+    from prefect.events.worker import EventsWorker
+    from prefect.logging.handlers import APILogWorker
+    from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
+
+    settings = {PREFECT_API_URL: os.environ["PREFECT_API_URL"], PREFECT_API_AUTH_STRING: os.environ["PREFECT_API_AUTH_STRING"]}
+    with ExitStack() as stack, temporary_settings(settings):
         # What is still queued must leave first: at exit it would be retried against a dead server for a minute.
         stack.callback(EventsWorker.drain_all, timeout=DRAIN_SECONDS)
         stack.callback(APILogWorker.drain_all, timeout=DRAIN_SECONDS)
-        stack.enter_context(temporary_settings({PREFECT_API_URL: api_url, PREFECT_API_AUTH_STRING: secret}))
-        yield server
+        yield

@@ -33,7 +33,7 @@ from dpicl.engine.settings import Settings
 from dpicl.engine.state.clean import clean
 from dpicl.engine.state.leftovers import DAY
 from dpicl.errors import DpiclError
-from flows.embedded_server import embedded_server
+from flows.embedded_server import embedded_server, known_to_prefect
 from flows.repeating import repeated
 from flows.runtime import check_named
 
@@ -57,7 +57,7 @@ def clean_prefect(settings: Settings, keep_days: int, *, dry_run: bool = False) 
         check_named()
         count = len(delete_flow_runs(before, dry_run=dry_run))
     else:
-        with embedded_server() as server:
+        with embedded_server() as server, known_to_prefect():
             server.wait()
             deleted = delete_flow_runs(before, dry_run=dry_run)
             count = len(deleted)

@@ -14,12 +14,12 @@ import importlib
 import logging
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from dpicl.errors import RunError
 from dpicl.processes import OWN_GROUP, fork_server
-from flows.embedded_server import embedded_server
+from flows.embedded_server import embedded_server, known_to_prefect
 from flows.environment import prepare_environment, variable
 
 if TYPE_CHECKING:
@@ -42,13 +42,16 @@ def runtime(workers: int | None = None) -> Iterator[None]:
     prepare_environment()
     check_named()
     # Server, workers and this process import what they need beside each other; the server stops after the workers' last log.
-    with nullcontext() if os.environ.get("PREFECT_API_URL") else embedded_server() as server:
-        _start_fork_server()
+    with ExitStack() as stack:
+        server = None if os.environ.get("PREFECT_API_URL") else stack.enter_context(embedded_server())
+        _start_fork_server()  # its imports take longest
+        if server is not None:
+            stack.enter_context(known_to_prefect())
         importlib.import_module("flows.wiring")  # not `flows.sweep`, which looks for the cluster's address when it is imported
-        with _cluster(workers):
-            if server is not None:
-                server.wait()
-            yield
+        stack.enter_context(_cluster(workers))
+        if server is not None:
+            server.wait()
+        yield
 
 
 def check_named() -> None:
