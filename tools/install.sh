@@ -7,30 +7,40 @@ set -eu
 python=$1
 lock=$2
 parts=$(mktemp -d)
-trap 'rm -rf "$parts"' EXIT
+other=
+trap '[ -z "$other" ] || kill "$other" 2>/dev/null || true; rm -rf "$parts"' EXIT
+trap 'exit 130' INT TERM HUP
 
 install() {
     "$python" -m pip install --quiet --disable-pip-version-check --progress-bar on --no-compile --no-deps --require-hashes "$@"
 }
 
 torch() {
-    version=$(grep -o '^torch==[^ ]*' "$parts/torch.txt")
     installed=$("$python" -c 'import importlib.metadata; print(importlib.metadata.version("torch"))' 2>/dev/null || true)
     [ "torch==${installed%+*}" != "$version" ] || return 0
     set --
-    [ -e /dev/nvidia0 ] || set -- --retries 0 --extra-index-url https://download.pytorch.org/whl/cpu
-    "$python" -m pip download --quiet --disable-pip-version-check --no-deps --dest "$parts" "$@" "$version"
-    install --no-index --find-links "$parts" -r "$parts/torch.txt"
-    # libraries of an accelerator, where torch's build names some
-    "$python" -m pip install --quiet --disable-pip-version-check --progress-bar on --no-compile "$version"
+    # the lock has the digest of PyTorch's build for processors of one kind
+    if [ "$(uname -sm)" = "Linux x86_64" ] && [ ! -e /dev/nvidiactl ] && [ ! -e /dev/dxg ]; then
+        set -- --retries 0 --extra-index-url https://download.pytorch.org/whl/cpu
+    fi
+    if "$python" -m pip download --quiet --disable-pip-version-check --no-deps --dest "$parts" "$@" "$version"; then
+        install --no-index --find-links "$parts" -r "$parts/torch.txt" && return 0
+    fi
+    install -r "$parts/torch.txt"
 }
 
 awk -v parts="$parts" '
     /^[a-z]/ { part = /^torch==/ ? "torch" : "half-" (count++ % 2) }
     { print > (parts "/" part ".txt") }
 ' "$lock"
+version=$(grep -o '^torch==[^ ]*' "$parts/torch.txt")
 install -r "$parts/half-0.txt" &
 other=$!
-install -r "$parts/half-1.txt"
-torch
-wait "$other"
+failed=0
+install -r "$parts/half-1.txt" || failed=1
+[ "$failed" = 1 ] || torch || failed=1
+wait "$other" || failed=1
+other=
+[ "$failed" = 0 ] || exit 1
+# libraries of an accelerator, where torch's build names some; all else is there, from the lock
+"$python" -m pip install --quiet --disable-pip-version-check --progress-bar on --no-compile "$version"

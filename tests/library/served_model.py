@@ -16,7 +16,7 @@ class Local:
 
     def __init__(self, folder: Path) -> None:
         self.tokenizer: Any = AutoTokenizer.from_pretrained(folder)
-        self.model: Any = AutoModelForCausalLM.from_pretrained(folder).eval()
+        self.model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
         self._shown = self.tokenizer.batch_decode([[token] for token in range(self.model.config.vocab_size)])
 
     @torch.inference_mode()

@@ -87,9 +87,9 @@ def keep_freed_memory() -> None:
     to the system at once, and a third of a CPU's time goes into clearing the pages that come again.
     """
     tell = getattr(ctypes.pythonapi, "mallopt", None)
-    if tell is not None:
-        for parameter in (_TRIM_THRESHOLD, _MMAP_THRESHOLD):
-            tell(parameter, 1 << 30)
+    # earlier versions take no more than 32 MiB for the first, and with the second alone they would map every buffer anew
+    if tell is not None and (tell(_MMAP_THRESHOLD, 1 << 30) or tell(_MMAP_THRESHOLD, 1 << 25)):
+        tell(_TRIM_THRESHOLD, 1 << 30)
 
 
 def described(folder: Path, name: str, dtype: Dtype, device: str) -> str:

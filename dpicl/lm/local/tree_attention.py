@@ -110,7 +110,8 @@ def _tree_attention(
         return _follow(query, bank, plan.blocks, plan.trunk, scaling).transpose(1, 2), None
     output = torch.zeros_like(query)
     if plan.tails:
-        output[:, :, plan.asked] = _follow(query[:, :, plan.asked], bank, plan.tails, plan.trunk, scaling)
+        asked = plan.asked.to(query.device)  # of several, the last layer's
+        output[:, :, asked] = _follow(query[:, :, asked], bank, plan.tails, plan.trunk, scaling)
     return output.transpose(1, 2), None
 
 

@@ -154,7 +154,7 @@ class Reported:
     @property
     def stored(self) -> np.ndarray:
         """What is released: shape (clients, columns)."""
-        return self.reports.codes
+        return np.ascontiguousarray(self.reports.codes)
 
     @property
     def clients(self) -> int:
