@@ -8,6 +8,8 @@ import tasks.generate
 import tasks.probe
 import tasks.score  # noqa: F401 - for what they import
 from dpicl.lm.models import import_backend
+from tasks.memory import keep_freed_memory
 
+keep_freed_memory()
 import_backend()
 gc.freeze()  # else a fork's first collection copies everything

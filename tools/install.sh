@@ -1,8 +1,8 @@
 #!/bin/sh
 # Install what a lock file names, every file's digest checked: sh tools/install.sh .venv/bin/python requirements.lock
 #
-# Two pips work beside each other, each on every other package. Torch comes first and by itself: with digests pip prefers the build of
-# an index to one without an accelerator, which is gigabytes smaller.
+# Two pips work beside each other, each on every other package. Torch comes by itself: with digests pip prefers PyPI's build to the one
+# without an accelerator, which is gigabytes smaller.
 set -eu
 python=$1
 lock=$2

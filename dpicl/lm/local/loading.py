@@ -15,7 +15,7 @@ from transformers.utils import logging as transformers_logging
 
 from dpicl.errors import ModelError
 from dpicl.lm.local.config_file import package_of, quantisation, read_config
-from dpicl.lm.local.memory import choose_device, keep_freed_memory, placed
+from dpicl.lm.local.memory import choose_device, placed
 from dpicl.lm.local.model_files import Dtype
 from dpicl.lm.requests import Tokens
 
@@ -38,7 +38,6 @@ def load(folder: Path, name: str, dtype: Dtype, device: str) -> tuple[Any, Any]:
     if package and find_spec(package) is None:
         raise ModelError(f"model {name!r} is quantised by {method}; type `pip install {package}`, or expected a checkpoint that is not")
     places = placed(folder, name, dtype, chosen, several=device == "auto")
-    keep_freed_memory()
     transformers_logging.disable_progress_bar()
     torch.set_float32_matmul_precision("high" if dtype == "tf32" else "highest")  # one model is open at a time
     torch.backends.cudnn.allow_tf32 = dtype == "tf32"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 from math import prod
 from pathlib import Path
@@ -16,8 +15,6 @@ from dpicl.lm.local.model_files import Dtype
 
 _BYTES: dict[Dtype, int] = {"float32": 4, "tf32": 4, "bfloat16": 2, "float16": 2}
 _FLOATS = ("F64", "F32", "F16", "BF16")
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
-"""Of glibc's mallopt."""
 _ROOM = 1.05
 """Weights are not all: buffers, and one layer that is converted."""
 
@@ -80,16 +77,6 @@ def placed(folder: Path, name: str, dtype: Dtype, device: torch.device, *, sever
         f"model {name!r} needs {needed / 1e9:.1f} GB for its weights in {dtype}, and {free / 1e9:.1f} GB are free on {device.type}; "
         f"expected a smaller model{', dtype bfloat16' if _BYTES[dtype] > 2 else ''} or more memory"
     )
-
-
-def keep_freed_memory() -> None:
-    """Let this process's allocator keep what one product has freed for the next, where it lets itself be told: workers of Dask give it back
-    to the system at once, and a third of a CPU's time goes into clearing the pages that come again.
-    """
-    tell = getattr(ctypes.pythonapi, "mallopt", None)
-    # earlier versions take no more than 32 MiB for the first, and with the second alone they would map every buffer anew
-    if tell is not None and (tell(_MMAP_THRESHOLD, 1 << 30) or tell(_MMAP_THRESHOLD, 1 << 25)):
-        tell(_TRIM_THRESHOLD, 1 << 30)
 
 
 def described(folder: Path, name: str, dtype: Dtype, device: str) -> str:

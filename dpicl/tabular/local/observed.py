@@ -153,7 +153,7 @@ class Reported:
 
     @property
     def stored(self) -> np.ndarray:
-        """What is released: shape (clients, columns)."""
+        """What is released: shape (clients, columns), client after client, since a release's bytes tell one order from the other."""
         return np.ascontiguousarray(self.reports.codes)
 
     @property

@@ -69,7 +69,7 @@ class Question:
 
     def cells_of(self, clients: np.ndarray, rows: np.ndarray | slice = slice(None)) -> np.ndarray:
         """The true answer of each client (or some, by their positions) with codes of shape (clients, all columns): shape (clients,)."""
-        cells = np.zeros_like(clients[rows, 0], dtype=np.int64)
+        cells = np.zeros((), dtype=np.int64)
         for column, size in zip(self.columns, self.sizes, strict=True):
             cells = cells * size + clients[rows, column]
         return same_half(self.sizes).reshape(-1)[cells].astype(np.int64) if self.agreement else cells

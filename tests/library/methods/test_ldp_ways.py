@@ -13,6 +13,7 @@ from dpicl.errors import ParameterError
 from dpicl.lm import HashScorer
 from dpicl.methods import METHODS, Options, ldp_tabicl, unit_of
 from dpicl.methods.common import draws_for
+from dpicl.methods.ldp_collection import collect, merged
 from dpicl.methods.options import LdpOptions, LdpVariant
 from dpicl.pipeline import Cell, Unit
 from dpicl.tabular.reading.split import split_table
@@ -113,3 +114,17 @@ def test_an_attribute_that_there_is_not_is_refused_before_anything_is_read() -> 
         METHODS["ldp_tabicl"].releases(wide_contract(), unit)
     with pytest.raises(ValueError, match="about with design all-columns"):
         LdpOptions(about=("column_1",))
+
+
+@pytest.mark.parametrize(
+    "options", [LdpOptions(design="all-columns", estimator="simplex"), LdpOptions(design="subset", estimator="log-linear")]
+)
+def test_a_collection_has_the_same_bytes_wherever_it_comes_from(options: LdpOptions) -> None:
+    contract = private_contract()
+    unit, method, draws = _unit(contract.name, options), ldp_tabicl.LdpTabicl(), draws_for(contract, 0)
+    table = PrivateTable(random_table(contract, 40, 0))
+    for cell, collected in collect(table, contract, unit, draws).items():
+        content = method.encode(collected)
+        read = method.decode(content, contract, unit, cell)
+        assert b"'fortran_order': False" in content, "clients one after another, as in releases of earlier versions"
+        assert method.encode(read) == method.encode(merged([read])) == content
