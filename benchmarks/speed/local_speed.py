@@ -6,18 +6,21 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
 from benchmarks.figures import Figures, best_of, seconds
 from dpicl.baselines import local_design, local_models
+from dpicl.contract import Contract, parse_contract
 from dpicl.mechanisms.randomised_response import Response, randomise, response
+from dpicl.methods import Options, unit_of
+from dpicl.methods.common import draws_for
+from dpicl.methods.ldp_collection import collect
 from dpicl.randomness import system_stream
-from dpicl.tabular.local.questions import questionnaire
 from dpicl.tabular.local.reconstruct import inverse_matrix, invert
-from dpicl.tabular.local.tally import tally
 from dpicl.tabular.reading.encode import LocalEncoding
-from dpicl.types import PrivateCodes, ReleasedRows
+from dpicl.types import PrivateTable, ReleasedRows
 
 CLIENTS, COLUMNS, EPSILON = 1_000_000, 13, 5.0
 MIXED = (2, 7, 16, 7, 14, 6, 5, 2, 12, 3, 3, 9, 2)
@@ -64,13 +67,33 @@ def _inverting(figures: Figures) -> None:
         figures.at_most(f"reconstruct-2^{bits}", seconds(lambda laws=laws, shares=shares: invert(shares, laws), 3), goal, " s")  # type: ignore[misc]
 
 
-def _asking(figures: Figures) -> None:
-    """Questions to a million clients."""
-    codes = PrivateCodes(np.random.default_rng(0).integers(2, size=(CLIENTS, COLUMNS)).astype(np.uint8))
-    asked = questionnaire((2,) * COLUMNS, "subset", EPSILON)
-    chance = system_stream()
-    spent = seconds(lambda: tally(codes, asked, chance=chance, secret=system_stream()), 3)
-    print(f"a subset of columns asked of 1M clients, {len(asked.questions)} questions: {spent:.2f} s")
+def _collecting(figures: Figures) -> None:
+    """What a user runs, from a million typed rows to what the collector gets: every column, or a question about a few."""
+    rng, words = np.random.default_rng(0), ["a", "b", "c", "d", "e"]
+    columns: dict[str, Any] = {f"n{place}": {"type": "integer", "bounds": [0, 100]} for place in range(6)}
+    columns |= {f"c{place}": {"type": "category", "categories": words} for place in range(6)}
+    columns["y"] = {"type": "category", "categories": ["no", "yes"]}
+    label = {"column": "y", "parts": [["no"], ["yes"]], "question": "Yes?"}
+    budget = {"budget": {"epsilon": 30}}
+    contract = parse_contract(
+        {"version": 2, "name": "clients", "source": {"file": "clients.csv"}, "privacy": budget, "columns": columns, "label": label},
+        "clients.yaml",
+    )
+    assert isinstance(contract, Contract)
+    stored = {
+        name: pa.array(rng.integers(101, size=CLIENTS))
+        if declared["type"] == "integer"
+        else pa.DictionaryArray.from_arrays(
+            pa.array(rng.integers(len(declared["categories"]), size=CLIENTS, dtype=np.int32)), declared["categories"]
+        )
+        for name, declared in columns.items()
+    }
+    table, draws = PrivateTable(pa.table(stored)), draws_for(contract, 0)
+    for design, estimator in (("all-columns", "simplex"), ("subset", "log-linear")):
+        options = Options.model_validate({"ldp_tabicl": {"design": design, "estimator": estimator}})
+        unit = unit_of("ldp_tabicl", contract.name, 0, (EPSILON,), (4,), (), False, options)
+        (spent,) = best_of((lambda unit=unit: collect(table, contract, unit, draws),), 7)  # type: ignore[misc]
+        figures.at_most(f"collect-1M-x-13-{design}", 1000 * spent, 60, " ms")
 
 
 def _fitting(figures: Figures) -> None:
@@ -101,4 +124,4 @@ def measure(figures: Figures) -> None:
     _copied(figures)
     _fitting(figures)
     _inverting(figures)
-    _asking(figures)
+    _collecting(figures)
