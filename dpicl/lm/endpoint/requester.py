@@ -10,6 +10,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from os.path import commonprefix
 from typing import Any, Generic, TypeVar
 
 from dpicl.errors import ModelError, TooLongError
@@ -19,6 +20,8 @@ from dpicl.lm.endpoint.protocol import PATHS, Answer, Outcome, Reply, Request, R
 
 REJECTED_IN_A_ROW = 50
 """After so many prompts without an answer a public request is sent: perhaps it is no matter of their content."""
+WORTH_WAITING = 64
+"""Characters of a beginning that servers keep, vLLM's block of 16 tokens, and a quarter of what is left: to spare less, no request waits."""
 TURNS = 3
 """How often a prompt is sent again that was given up because of others' failures."""
 R = TypeVar("R", bound=Request)
@@ -26,17 +29,36 @@ T = TypeVar("T")
 
 
 def in_order(requests: Sequence[R], at_once: int) -> list[tuple[R, R]]:
-    """Each request with the first of its neighbours whose prompts begin with half of that one's; of so many such groups first the firsts."""
-    groups: list[list[R]] = []
+    """Each request with the one it waits for, itself if none: of `at_once` groups first the firsts, then those that wait for them, and so on.
+
+    Args:
+        requests: sorted by prompt.
+        at_once: how many groups that share nothing are begun together.
+    """
+    groups, ordered = _groups(requests, None), list[tuple[int, R, R]]()
+    for start in range(0, len(groups), at_once):
+        some = [one for group in groups[start : start + at_once] for one in _waiting(group, None, 0)]
+        ordered += sorted(some, key=lambda one: one[0])
+    return [(request, first) for _, request, first in ordered]
+
+
+def _waiting(group: Sequence[R], first: R | None, depth: int) -> list[tuple[int, R, R]]:
+    """How many requests are before each of these, one after another, and which is the last of them."""
+    leader = group[0]
+    rest = [one for some in _groups(group[1:], leader) for one in _waiting(some, leader, depth + 1)]
+    return [(depth, leader, first or leader), *rest]
+
+
+def _groups(requests: Sequence[R], read: R | None) -> list[list[R]]:
+    """Neighbours that share enough with the first of them, beyond what they share with one that the server has read."""
+    groups, shared = list[list[R]](), ""
     for request in requests:
-        if not groups or not request.prompt.startswith(groups[-1][0].prompt[: len(groups[-1][0].prompt) // 2 + 1]):
+        if not groups or not request.prompt.startswith(shared):
+            known = len(commonprefix([request.prompt, read.prompt])) if read else 0  # noqa: RUF071, of texts, not of paths
+            shared = request.prompt[: known + max(WORTH_WAITING, (len(request.prompt) - known) // 4)]
             groups.append([])
         groups[-1].append(request)
-    ordered = []
-    for start in range(0, len(groups), at_once):
-        some = groups[start : start + at_once]
-        ordered += [(group[0], group[0]) for group in some] + [(one, group[0]) for group in some for one in group[1:]]
-    return ordered
+    return groups
 
 
 @dataclass
@@ -90,7 +112,7 @@ class Requester(Generic[R]):
     async def answer_all(self, requests: Sequence[R], keep: Callable[[R, Answer], None]) -> dict[tuple[Any, ...], ModelError]:
         """Every request once, many at a time; each answer is kept as soon as it is there, also if a later one fails.
 
-        Requests that share most of their prompt wait for the first of them: the server keeps what they share from then on.
+        Requests that share a beginning wait for the first of them (`in_order`): the server keeps what they share from then on.
 
         Returns:
             What the server fails on although it answers others, by key.

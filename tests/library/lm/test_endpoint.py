@@ -87,9 +87,10 @@ def test_labels_that_begin_alike_are_summed_over_all_their_tokens_and_others_sco
     assert alike.tolist() == pytest.approx(whole) and apart.tolist() == [truth(prompt, " Yes"), truth(prompt, " No")]
 
 
-def test_where_the_server_lists_and_echoes_a_query_is_one_request_and_its_beginning_is_read_once() -> None:
+def test_where_the_server_lists_and_echoes_a_query_is_one_request_and_its_beginnings_are_read_once() -> None:
     shown = [" ".join(f"word{number}" for number in range(start, start + 60)) for start in (0, 100, 200)]
-    prompts = [f"{shown[number % 3]} query {number} is it? Answer:" for number in range(90)]
+    kinds = [" ".join(f"kind{number}" for number in range(start, start + 15)) for start in range(0, 100, 20)]
+    prompts = [f"{shown[number % 3]} {kinds[number % 5]} query {number} is it? Answer:" for number in range(90)]
     with serving(Habits(delay_seconds=0.005), speaker=Sure()) as server:
         scorer = opened(server)
         opening, server.prefilled = len(server.requests), 0
