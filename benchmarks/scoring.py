@@ -143,7 +143,7 @@ def _tokens_read(tree: PrefixTree) -> int:
 def _tree_share(figures: Figures, scorer: TransformersScorer, shots: int, prompts: list[str]) -> None:
     rows = [scorer._prompt_tokens(prompt) for prompt in prompts]
     plain, perfect = sum(map(len, rows)), _tokens_read(grow_tree(rows, least_saving=0))
-    ours = _tokens_read(grow_tree(rows, least_saving=LEAST_SAVING["cpu"]))
+    ours = _tokens_read(grow_tree(rows, least_saving=LEAST_SAVING))
     print(f"k = {shots}: {plain / perfect:.3f}x perfect, {plain / ours:.3f}x ours")
     figures.at_least(f"share-of-perfect-tree-k{shots}", 100 * (plain - ours) / (plain - perfect), 90, " %")
 

@@ -1,4 +1,4 @@
-"""A model to measure with: a Llama architecture of about 100 million random parameters."""
+"""Models to measure with: Llama architectures of random parameters."""
 
 from __future__ import annotations
 
@@ -10,17 +10,21 @@ from transformers import AutoModelForCausalLM, LlamaConfig
 from dpicl.lm.local.tree_attention import NAME
 
 VOCABULARY, CONTEXT = 8192, 4096
+SHAPES = {"100M": (768, 2048, 12, 12, VOCABULARY), "7B": (4096, 11008, 32, 32, 32000), "13B": (5120, 13824, 40, 40, 32000)}
+"""Width, width inside, layers, heads, vocabulary: the latter two are those of Llama 2."""
 
 
-def random_llama() -> Any:
-    """Always the same one, in float32 on the CPU."""
+def random_llama(shape: str = "100M", dtype: torch.dtype = torch.float32, device: str = "cpu") -> Any:
+    """Always the same one."""
     torch.manual_seed(0)
+    width, inside, layers, heads, vocabulary = SHAPES[shape]
     config = LlamaConfig(
-        hidden_size=768,
-        intermediate_size=2048,
-        num_hidden_layers=12,
-        num_attention_heads=12,
-        vocab_size=VOCABULARY,
+        hidden_size=width,
+        intermediate_size=inside,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        vocab_size=vocabulary,
         max_position_embeddings=CONTEXT,
     )
-    return AutoModelForCausalLM.from_config(config, attn_implementation=NAME).eval()  # type: ignore[no-untyped-call]
+    with torch.device(device):
+        return AutoModelForCausalLM.from_config(config, attn_implementation=NAME, dtype=dtype).eval()  # type: ignore[no-untyped-call]

@@ -21,7 +21,7 @@ import torch
 from benchmarks.figures import Figures
 from benchmarks.speed.random_llama import CONTEXT, VOCABULARY, random_llama
 from dpicl.lm.local.growing_rows import ROOM, CachedSession
-from dpicl.lm.local.padded_reader import ReadingMode, read_padded
+from dpicl.lm.local.padded_reader import ReadingMode
 from dpicl.lm.local.tree_reader import read_shared
 from dpicl.lm.local.vote_reader import Reader, count_votes
 from dpicl.lm.requests import Tokens
@@ -42,7 +42,7 @@ Result = TypeVar("Result")
 def reader_of() -> Reader:
     """Reads with random parameters."""
     model = random_llama().to(DEVICE)
-    read = partial(read_shared if DEVICE.type == "cpu" else read_padded, model, device=DEVICE, token_budget=BUDGET)
+    read = partial(read_shared, model, device=DEVICE, token_budget=BUDGET)
     return Reader(model, "random", DEVICE, torch.arange(VOCABULARY, device=DEVICE), CONTEXT, BUDGET, VOCABULARY, ReadingMode(), read)
 
 

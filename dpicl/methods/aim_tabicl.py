@@ -12,7 +12,7 @@ Paper       AIM (arXiv 2201.12677) in the place of MST.
                                                                                      `adaptive`
 
 Of a table with few rows for its columns the columns that say most of the label are counted; the others are drawn from their
-own counts, apart from all others. Where the counts say little of the label, it leans on them only so much that classifiers of
+own counts, apart from all others, or uniformly where noise would leave nothing of these. Where the counts say little of the label, it leans on them only so much that classifiers of
 the rows are seldom worse than the most frequent label (`cautious`).
 
 Symbols     those of `mst_tabicl`.
@@ -32,6 +32,7 @@ from dpicl.methods.mst_tabicl import Counts, MstTabicl
 from dpicl.methods.options import AimOptions
 from dpicl.randomness import Stream
 from dpicl.tabular.central.adaptive import expected_errors, measure
+from dpicl.tabular.central.bins import row_encoding
 from dpicl.tabular.central.cautious import cautious_rows, says_little
 from dpicl.tabular.central.exact_counts import ExactCounts
 from dpicl.tabular.central.graphical_model import GraphicalModel
@@ -44,8 +45,8 @@ class AimTabicl(MstTabicl):
     name = "aim_tabicl"
     title = "AIM-TabICL"
     options = AimOptions
-    draw_version = 1
-    post_version = 2
+    draw_version = 2
+    post_version = 3
     first_versions: ClassVar[tuple[int, ...]] = ()
     is_default = True
     triples = True
@@ -67,3 +68,7 @@ class AimTabicl(MstTabicl):
     def counted(self, drawn: Counts, contract: Contract) -> Mapping[Scope, np.ndarray]:
         """None: rows may be more cautious than the model."""
         return {}
+
+    def uncounted(self, drawn: Counts, contract: Contract) -> frozenset[int]:
+        """Columns that were neither chosen nor worth a count of their own."""
+        return frozenset(range(len(row_encoding(contract).sizes))) - {column for one in drawn for column in one.columns}

@@ -127,6 +127,10 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
         """Shares of cells in the model that rows are drawn from, by the columns that were counted together; none where it has none."""
         return {}
 
+    def uncounted(self, drawn: Drawn, contract: Contract) -> frozenset[int]:
+        """Columns of which a release says nothing."""
+        return frozenset()
+
     def replicate(self, truth: PrivateCodes, row_count: int, contract: Contract, unit: Unit, cell: Cell, draws: Draws) -> Drawn:
         """A release of this cell of made-up rows with codes of shape (rows, answers), that stand for `row_count` rows."""
         raise NotImplementedError

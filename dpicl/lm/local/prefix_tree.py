@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -47,6 +48,16 @@ class PrefixTree:
             ancestors.append(index)
             index = self.segments[index].parent
         return tuple(reversed(ancestors))
+
+    @cached_property
+    def afters(self) -> tuple[int, ...]:
+        """The number after each segment's last descendant."""
+        afters = list(range(1, len(self.segments) + 1))
+        for index in range(len(self.segments) - 1, -1, -1):
+            parent = self.segments[index].parent
+            if parent != ROOT:
+                afters[parent] = max(afters[parent], afters[index])
+        return tuple(afters)
 
     def holder(self, row: int, position: int) -> int:
         """The segment that holds one position of a row."""

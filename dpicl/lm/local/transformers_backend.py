@@ -12,7 +12,7 @@ Nothing is truncated, no code from a model's folder is run, and no pickled weigh
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -186,10 +186,9 @@ class TransformersScorer:
         return CachedSession(self._reader(), requests, rule)
 
     def _reader(self) -> Reader:
-        """What votes are read with; on a GPU in padded batches, since every block of a tree costs launches of its own."""
-        read = self._read if self.device.type == "cpu" else partial(read_padded, self._model, mode=self.mode, **self._limits)
+        """What votes are read with: as all prompts are."""
         sizes = (self.context, self._token_budget, self._vocabulary)
-        return Reader(self._model, self._name, self.device, self._known, *sizes, self.mode, read)
+        return Reader(self._model, self._name, self.device, self._known, *sizes, self.mode, self._read)
 
     def _read(self, rows: Sequence[Tokens], wanted: Sequence[Sequence[int]]) -> Iterator[tuple[Places, torch.Tensor]]:
         """Logits at the wanted positions; beginnings are shared where that is possible."""

@@ -8,25 +8,39 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
+from dpicl.lm.local.block_attention import Block, ByBlocks, Pair
+from dpicl.lm.local.mask_attention import ByMask
 from dpicl.lm.local.padded_reader import Places, run_with_oom_retry
 from dpicl.lm.local.prefix_tree import PrefixTree, grow_tree, plan_batches
-from dpicl.lm.local.tree_attention import Block, Pair, Reading, reading
+from dpicl.lm.local.tree_attention import Attend, Reading, reading
 from dpicl.lm.requests import Tokens
 
 TRUNK_TOKENS = 64
-"""From this length on, what all blocks share is attended to in one product."""
-LEAST_SAVING = {"cpu": 8, "cuda": 64}
-"""Tokens that a shared beginning must save to be worth its own products of attention."""
+"""From this length on, blocks attend in one product to what all of them share."""
+LEAST_SAVING = 8
+"""Tokens that a shared beginning must save to be worth a segment of its own."""
+Engine = Literal["blocks", "mask"]
+ENGINES: Mapping[str, Engine] = {"cpu": "blocks", "cuda": "mask"}
+"""How each kind of device attends."""
 
 
 def read_shared(
-    model: Any, rows: Sequence[Tokens], wanted: Sequence[Sequence[int]], *, device: torch.device, token_budget: int
+    model: Any,
+    rows: Sequence[Tokens],
+    wanted: Sequence[Sequence[int]],
+    *,
+    device: torch.device,
+    token_budget: int,
+    engine: Engine | None = None,
 ) -> Iterator[tuple[Places, torch.Tensor]]:
     """Logits at the wanted positions of every row, in no particular order.
+
+    Args:
+        engine: by default the device's.
 
     Yields:
         Places and their logits, shape (places, vocabulary), on the device.
@@ -35,13 +49,13 @@ def read_shared(
         ModelError: memory does not suffice for one segment.
         NotShareable: the model attends in a way that a tree cannot give.
     """
-    tree = grow_tree(rows, least_saving=LEAST_SAVING[device.type])
+    tree, engine = grow_tree(rows, least_saving=LEAST_SAVING), engine or ENGINES[device.type]
     wanted_of: dict[int, dict[int, Places]] = {}
     for row, positions in enumerate(wanted):
         for position in positions:
             wanted_of.setdefault(tree.holder(row, position), {}).setdefault(position, []).append((row, position))
-    reader = _Reader(model, tree, device)
-    for batch in plan_batches(tree, token_budget=token_budget, trunk=TRUNK_TOKENS):
+    reader = {"blocks": _BlockReader, "mask": _MaskReader}[engine](model, tree, device)
+    for batch in plan_batches(tree, token_budget=token_budget, trunk=TRUNK_TOKENS if engine == "blocks" else token_budget):
         for places, logits in run_with_oom_retry(batch, lambda piece: reader.read(piece, wanted_of)):
             lines = [index for index, owners in enumerate(places) for _ in owners]
             yield [owner for owners in places for owner in owners], logits[lines]
@@ -57,31 +71,28 @@ class _Reader:
         self._path: tuple[int, ...] = ()
         self._memory: dict[int, Pair] = {}
 
+    def attends(self, starts: Mapping[int, int], first: Mapping[int, int]) -> tuple[Attend, Attend]:
+        """How the tokens of a batch attend, and how those do that are asked for.
+
+        Args:
+            starts: of its segments, in the packed row.
+            first: of those that are asked for, the place in the packed row from which on.
+        """
+        raise NotImplementedError
+
     @torch.inference_mode()
     def read(self, batch: Sequence[int], wanted_of: Mapping[int, Mapping[int, Places]]) -> tuple[list[Places], torch.Tensor]:
         """The next segments of the tree; what is remembered changes only when all went well."""
         segments = self._tree.segments
         ends = accumulate(len(segments[index].tokens) for index in batch)  # in the packed row
         starts = {index: end - len(segments[index].tokens) for index, end in zip(batch, ends, strict=True)}
-        remembered = segments[self._path[-1]].end if self._path else 0
-        places = {index: (segments[index].start, segments[index].end) for index in self._path}
-        places |= {index: (remembered + start, remembered + start + len(segments[index].tokens)) for index, start in starts.items()}
-        common = set(self._tree.path(batch[-1]))
-        trunk = max((segments[index].end for index in self._path if index in common), default=0)
-        trunk = trunk if trunk >= TRUNK_TOKENS else 0
-        blocks, tails, asked = list[Block](), list[Block](), list[int]()
-        for index, start in starts.items():
-            ancestors = [places[ancestor] for ancestor in self._tree.path(index)[:-1] if segments[ancestor].start >= trunk]
-            stop, own = start + len(segments[index].tokens), remembered + start
-            blocks.append(Block(start, stop, own, _joined(ancestors)))
-            if index in wanted_of:  # from the first token that is
-                first = start + min(wanted_of[index]) - segments[index].start
-                before = _joined([*ancestors, (own, remembered + first)] if first > start else ancestors)
-                tails.append(Block(len(asked), len(asked) + stop - first, remembered + first, before))
-                asked += range(first, stop)
+        first = {index: starts[index] + min(wanted_of[index]) - segments[index].start for index in batch if index in wanted_of}
+        asked = [place for index, start in first.items() for place in range(start, starts[index] + len(segments[index].tokens))]
+        attend, attend_last = self.attends(starts, first)
         path = self._tree.path(batch[-1] + 1)[:-1] if batch[-1] + 1 < len(segments) else ()
+        places = self.places(starts)
         kept = _joined([places[index] for index in path])
-        plan = Reading(blocks, self._last, self._row(asked)[0], tails, self._longest, trunk, self._memory, kept)
+        plan = Reading(attend, self._last, self._row(asked)[0], attend_last, self._longest, self._memory, kept)
         wanted = [
             (starts[index] + position - segments[index].start, owners)
             for index in batch
@@ -97,8 +108,46 @@ class _Reader:
         self._path, self._memory = path, plan.remembered
         return [owners for _, owners in wanted], logits.to(self._device)
 
+    def places(self, starts: Mapping[int, int]) -> dict[int, tuple[int, int]]:
+        """Where the segments stand in the bank: the path that is remembered, then the batch."""
+        segments, remembered = self._tree.segments, self._remembered
+        places = {index: (segments[index].start, segments[index].end) for index in self._path}
+        return places | {index: (remembered + start, remembered + start + len(segments[index].tokens)) for index, start in starts.items()}
+
+    @property
+    def _remembered(self) -> int:
+        return self._tree.segments[self._path[-1]].end if self._path else 0
+
     def _row(self, numbers: Sequence[int]) -> torch.Tensor:
         return torch.tensor([numbers], dtype=torch.long, device=self._device)
+
+
+class _BlockReader(_Reader):
+    def attends(self, starts: Mapping[int, int], first: Mapping[int, int]) -> tuple[Attend, Attend]:
+        segments, remembered, places = self._tree.segments, self._remembered, self.places(starts)
+        common = set(self._tree.path(max(starts)))
+        trunk = max((segments[index].end for index in self._path if index in common), default=0)
+        trunk = trunk if trunk >= TRUNK_TOKENS else 0
+        blocks, tails, asked = list[Block](), list[Block](), 0
+        for index, start in starts.items():
+            ancestors = [places[ancestor] for ancestor in self._tree.path(index)[:-1] if segments[ancestor].start >= trunk]
+            own, stop = places[index]
+            blocks.append(Block(start, stop - remembered, own, _joined(ancestors)))
+            if index in first:
+                begun, size = remembered + first[index], stop - remembered - first[index]
+                tails.append(Block(asked, asked + size, begun, _joined([*ancestors, (own, begun)] if begun > own else ancestors)))
+                asked += size
+        return ByBlocks(blocks, trunk), ByBlocks(tails, trunk)
+
+
+class _MaskReader(_Reader):
+    def attends(self, starts: Mapping[int, int], first: Mapping[int, int]) -> tuple[Attend, Attend]:
+        places = self.places(starts)
+        held = [(index, self._tree.afters[index]) for index, (start, stop) in places.items() for _ in range(start, stop)]
+        segments, ends = torch.tensor(held, dtype=torch.int32, device=self._device).T.contiguous()
+        asked = [place for index, start in first.items() for place in range(self._remembered + start, places[index][1])]
+        everyone = self._row(range(self._remembered, len(held)))[0]
+        return ByMask(segments, ends, everyone), ByMask(segments, ends, self._row(asked)[0])
 
 
 def _joined(ranges: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:

@@ -9,9 +9,10 @@ Paper       [MMSM22] McKenna, Mullins, Sheldon and Miklau, AIM (arXiv 2201.12677
             for what is not worth a count: (2), (4) and the margin of (5).
 
     (1)  c_y   <- counts over y + noise                                                a twentieth of the budget
-    (2)  all columns, where the noise of (3) is at most a fifth of the mean cell; else as many as make it a ninth, at least three, if these
-         are half of them or fewer: one after another those with the largest sum |n_xy N - n_x c_y|, by noisy maxima                 a quarter
-         and each of the others on its own                                                                        a tenth of what is left
+         and once more, where that leaves noise above a 25th of N      as much as makes it that, at most half of what is left
+    (2)  all columns, where the noise of (3) is at most a fifth of the mean cell; else, of six or more, as many as make it a ninth, at least
+         two, if these are half of them or fewer: one after another those with the largest sum |n_xy N - n_x c_y|, by noisy maxima   a quarter
+         and each of the others on its own, where the noise is at most its mean cell                              a tenth of what is left
     (3)  c_i   <- counts over (x_i, y) + noise                  two fifths of what is left, or all where pairs would be mostly noise
     (4)  P     <- the graphical model of all counts                                                               `graphical_model`
     (5)  the pair or triple s with the largest  | counts over (x_s, y) - N P |_1 - cells * noise - margin,  or none where all are below 0, by
@@ -35,7 +36,7 @@ import numpy as np
 from dpicl.mechanisms.noisy_steps import StepBudget
 from dpicl.randomness import Stream
 from dpicl.tabular.central.exact_counts import ExactCounts, cells, variation_of_noise
-from dpicl.tabular.central.graphical_model import GraphicalModel, NoisyMarginal, graphical_model
+from dpicl.tabular.central.graphical_model import GraphicalModel, NoisyMarginal, added, graphical_model, row_count
 from dpicl.tabular.central.junction_tree import Scope, largest_clique, together
 from dpicl.tabular.central.model_marginals import ModelMarginals
 
@@ -43,7 +44,9 @@ LABEL, COLUMNS, OTHERS, STAR, CHOICE = Fraction(1, 20), Fraction(1, 4), Fraction
 """Parts of (1) and (2) of the budget, of (2)'s others and (3) of what is left, and of (5) of a round."""
 _NOISY, _CLEAR, _HOPELESS = 0.2, 0.12, 0.3
 """Most noise in a mean cell for all columns, and for chosen ones; most noise of a pair, of all rows."""
-_FEWEST, _SPREAD = 3, 2
+_SURE, _AGAIN = 0.04, Fraction(1, 2)
+"""Most noise in a count of the label, of all rows, that is not made less; most of what is left that goes to this."""
+_FEWEST, _NARROW, _SPREAD = 2, 6, 2
 _WIDEST = 1 << 15
 """Cells of the largest clique."""
 _STEPS = 60
@@ -54,9 +57,11 @@ def measure(exact: ExactCounts, *, budget: StepBudget, stream: Stream) -> list[N
     """Equations (1) to (6): noisy counts that spend this budget together."""
     purse = _Purse(budget)
     counts = [exact.noisy((), budget=purse.take(purse.left, LABEL), stream=stream)]
-    of_label = [max(1, int(count)) for count in counts[0].counts]
+    if again := _again(row_count(counts), budget.times(LABEL), purse.left):
+        counts.append(exact.noisy((), budget=purse.take(purse.left, again), stream=stream))
+    of_label = [max(1, int(count)) for count in added(counts)[0].counts]
     columns = _chosen_columns(exact, of_label, purse, stream)
-    counts += _alone(exact, columns, purse, stream)
+    counts += _alone(exact, columns, sum(of_label), purse, stream)
     candidates = [scope for scope in exact.scopes if len(scope) > 1 and {*scope} <= {*columns}]
     rounds = _rounds(exact.sizes, candidates, len(columns), sum(of_label), purse.left)
     each = purse.left.times(STAR if rounds else Fraction(1))
@@ -76,18 +81,28 @@ def measure(exact: ExactCounts, *, budget: StepBudget, stream: Stream) -> list[N
     return counts
 
 
+def _again(rows: float, first: StepBudget, left: StepBudget) -> Fraction:
+    """Equation (1): the part of what is left that a second count of the label gets."""
+    if first.noise <= _SURE * rows:
+        return Fraction(0)
+    return min(_AGAIN, 1 / Fraction(left.tables(rows, _SURE)).limit_denominator(10**6))
+
+
 def expected_errors(sizes: Sequence[int], budget: StepBudget, rows: int) -> list[float]:
-    """Of every column but the label, the expected total variation between its noisy counts and so many rows; at most 1.
+    """Of every column but the label, the expected total variation between its noisy counts and so many rows; at most 1, as of no counts.
 
     Where no pair is worth counting. Where columns are chosen it is the mean over the choices, as if all were alike.
     """
-    features, left = len(sizes) - 1, budget.times(1 - LABEL)
+    features, first, left = len(sizes) - 1, budget.times(LABEL), budget.times(1 - LABEL)
+    left = left.times(1 - _again(rows, first, left))
     few = few_columns(sizes, rows, left)
     if few is None:
         return variation_of_noise(sizes, left.times(Fraction(1, features)).deviation, rows)
     left = left.times(1 - COLUMNS)
-    chosen = variation_of_noise(sizes, left.times((1 - OTHERS) / few).deviation, rows)
-    others = variation_of_noise((*sizes[:-1], 1), left.times(OTHERS / (features - few)).deviation, rows)
+    each = left.times(OTHERS / (features - few))
+    counted = _is_worth(each, sizes, rows)
+    chosen = variation_of_noise(sizes, left.times((1 - OTHERS * counted) / few).deviation, rows)
+    others = variation_of_noise((*sizes[:-1], 1), each.deviation, rows) if counted else [1.0] * features
     return [(few * one + (features - few) * other) / features for one, other in zip(chosen, others, strict=True)]
 
 
@@ -110,7 +125,7 @@ def few_columns(sizes: Sequence[int], rows: float, budget: StepBudget) -> int | 
         return None
     features, cell = len(sizes) - 1, _mean_cell(sizes, rows)
     few = max(min(_FEWEST, features), int(budget.times(1 - COLUMNS).tables(cell, _CLEAR)))
-    return few if budget.noise_of_each(features) > _NOISY * cell and 2 * few <= features else None
+    return few if budget.noise_of_each(features) > _NOISY * cell and max(_NARROW, 2 * few) <= features else None
 
 
 def _mean_cell(sizes: Sequence[int], rows: float) -> float:
@@ -145,12 +160,19 @@ def column_spread(of_label: Sequence[int]) -> int:
     return 2 * 2 * (sum(of_label) - min(of_label)) or 1
 
 
-def _alone(exact: ExactCounts, columns: Sequence[int], purse: _Purse, stream: Stream) -> list[NoisyMarginal]:
+def _alone(exact: ExactCounts, columns: Sequence[int], rows: float, purse: _Purse, stream: Stream) -> list[NoisyMarginal]:
     """Equation (2) of columns that were not chosen, without the label."""
-    if not (others := [column for column in range(exact.label) if column not in columns]):
+    others = [column for column in range(exact.label) if column not in columns]
+    each = purse.left.times(OTHERS / max(1, len(others)))
+    if not others or not _is_worth(each, exact.sizes, rows):
         return []
-    each = purse.take(purse.left, OTHERS).times(Fraction(1, len(others)))
+    purse.take(each.times(Fraction(len(others))))
     return [exact.noisy((column,), budget=each, stream=stream, with_label=False) for column in others]
+
+
+def _is_worth(each: StepBudget, sizes: Sequence[int], rows: float) -> bool:
+    """Whether a count of a column on its own says more than none."""
+    return each.noise <= _mean_cell((*sizes[:-1], 1), rows)
 
 
 def _rounds(sizes: Sequence[int], candidates: Sequence[Scope], columns: int, rows: int, left: StepBudget) -> int:

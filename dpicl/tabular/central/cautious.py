@@ -8,8 +8,9 @@ Paper       [ET93] Efron and Tibshirani, An Introduction to the Bootstrap, 17.6:
          o  <- what P' says of itself by (1), less what P says of the likeliest label by P'
     (3)  cautious where g - mean o - 1.645 deviations of o < -1 %, or a mean cell is smaller than its noise
     (4)  q(y | x)  proportional to  b_y (P(y | x) / P(y))^t,   b such that labels are as frequent as in P, t the largest of `STEPS` under
-         which the most frequent label is the likeliest of all but one in 500 rows of P; t = 1 if there is none, since less than the
-         least would leave no order of rows, and labels that are about as frequent have little to lose
+         which the most frequent label is the likeliest of all but one in 500 rows of P, and of rows of any bins, since noise may have
+         emptied the bins of those that are asked about; t = 1 if there is none, since less than the least would leave no order of rows,
+         and labels that are about as frequent have little to lose
     (5)  x from P, y from q where it is cautious
 
 A classifier of them is seldom worse than the most frequent label. The order of rows by the odds of a label stays that of P.
@@ -31,7 +32,7 @@ from dpicl.tabular.central.graphical_model import GraphicalModel, NoisyMarginal,
 STEPS = (1.0, 0.8, 0.6, 0.45, 0.35, 0.25, 0.18, 0.12, 0.08, 0.05, 0.03)
 AGAIN, _ROWS, _FIT_STEPS = 10, 2000, 30
 _UNLIKE = 1 / 500
-_CLEAR, _NOISE = 0.01, 0.8
+_CLEAR, _NOISE = 0.01, 0.6
 """Of noise in a mean cell: less is never doubted, more is never believed."""
 _SURE, _LEAST_GAIN = 1.645, -0.01
 _LEAST, _SCALINGS = 1e-12, 20
@@ -62,13 +63,13 @@ def _gain(said: np.ndarray, chances: np.ndarray, most: int) -> float:
 
 def cautious_rows(model: GraphicalModel, count: int, chance: np.random.Generator) -> np.ndarray:
     """Equations (4) and (5): shape (count, columns), int64."""
-    rows = model.rows(count, chance)
-    chances = np.maximum(model.label_chances(rows), _LEAST)
+    rows, anything = model.rows(count, chance), chance.integers(0, model.tree.sizes, (count, len(model.tree.sizes)))
+    chances, elsewhere = (np.maximum(model.label_chances(some), _LEAST) for some in (rows, anything))
     shares = chances.mean(axis=0)
-    lean = np.log(chances / shares)
     for step in STEPS:
-        leaning = _with_shares(step * lean, shares)
-        if (leaning.argmax(axis=1) != shares.argmax()).mean() <= _UNLIKE:
+        favour, leaning = _with_shares(step * np.log(chances / shares), shares)
+        other = step * np.log(elsewhere / shares) + favour
+        if all((some.argmax(axis=1) != shares.argmax()).mean() <= _UNLIKE for some in (leaning, other)):
             break
     else:
         return rows
@@ -78,11 +79,11 @@ def cautious_rows(model: GraphicalModel, count: int, chance: np.random.Generator
     return rows
 
 
-def _with_shares(lean: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    """q of equation (4), by iterative scaling."""
-    odds = lean + np.log(shares)
+def _with_shares(lean: np.ndarray, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """log b and q of equation (4), by iterative scaling."""
+    favour = np.log(shares)
     for _ in range(_SCALINGS):
-        weights = np.exp(odds - odds.max(axis=1, keepdims=True))
+        weights = np.exp(lean + favour - (lean + favour).max(axis=1, keepdims=True))
         chances = weights / weights.sum(axis=1, keepdims=True)
-        odds += np.log(shares / chances.mean(axis=0))
-    return np.asarray(chances)
+        favour = favour + np.log(shares / chances.mean(axis=0))
+    return favour, chances

@@ -25,7 +25,7 @@ from dpicl.lm.local.prefix_tree import ROOT, PrefixTree, grow_tree, plan_batches
 from dpicl.lm.local.tiny import build_tiny_model
 from dpicl.lm.local.transformers_backend import TransformersScorer
 from dpicl.lm.local.tree_attention import NAME
-from dpicl.lm.local.tree_reader import read_shared
+from dpicl.lm.local.tree_reader import Engine, read_shared
 
 torch.set_num_threads(1)  # small batches on a busy machine
 
@@ -98,6 +98,16 @@ def model(request: pytest.FixtureRequest) -> Any:
 @unhurried
 @given(st.integers(0, 10_000), st.sampled_from([0, 30, 90]), st.sampled_from([20, 150, 5000]))
 def test_a_tree_gives_what_plain_rows_give(model: Any, seed: int, shared: int, budget: int) -> None:
+    gives_what_plain_rows_give(model, seed, shared, budget, "blocks")
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+@pytest.mark.parametrize(("seed", "shared", "budget"), [(0, 90, 20), (1, 30, 150), (2, 90, 5000)])
+def test_a_gpu_s_attention_of_one_call_gives_what_plain_rows_give(model: Any, seed: int, shared: int, budget: int) -> None:
+    gives_what_plain_rows_give(model, seed, shared, budget, "mask")
+
+
+def gives_what_plain_rows_give(model: Any, seed: int, shared: int, budget: int, engine: Engine) -> None:
     rng = np.random.default_rng(seed)
     base = rng.integers(0, 50, shared).tolist()
     rows = [
@@ -107,7 +117,7 @@ def test_a_tree_gives_what_plain_rows_give(model: Any, seed: int, shared: int, b
     wanted = [tuple({len(row) - 1, int(rng.integers(len(row)))}) for row in rows]
     found = {
         place: logits
-        for places, part in read_shared(model, rows, wanted, device=CPU, token_budget=budget)
+        for places, part in read_shared(model, rows, wanted, device=CPU, token_budget=budget, engine=engine)
         for place, logits in zip(places, part, strict=True)
     }
     assert found.keys() == {(row, position) for row, positions in enumerate(wanted) for position in positions}

@@ -64,7 +64,7 @@ def test_whatever_is_chosen_the_steps_spend_exactly_the_budget(
 
 @WAY
 def test_errors_are_those_of_the_noise(measure: Callable[..., Any], expected: Callable[..., list[float]]) -> None:
-    sizes, rows, budget = (4, 4, 4, 4, 2), 200, GaussianBudget(Fraction(1, 20))
+    sizes, rows, budget = (4, 4, 4, 4, 2), 200, GaussianBudget(Fraction(1, 5))
     exact, apart = counts(rows, 0, sizes), []
     for seed in range(40):
         for one in added(measure(exact, budget=budget, stream=stream(seed, "measure", "", ""))):

@@ -12,7 +12,7 @@ from dpicl.quality import Marginal, quality_of
 from dpicl.quality.replicates import marginal, scores, total_variation
 from tests.library.quality.made_up import SIZES, SUBSET, contract, quality, release, split
 
-MST, LDP, GDP = "mst_tabicl", "ldp_tabicl", "gdp_tabicl"
+AIM, MST, LDP, GDP = "aim_tabicl", "mst_tabicl", "ldp_tabicl", "gdp_tabicl"
 
 
 def mean(marginals: tuple[Marginal, ...], which: str) -> float:
@@ -27,6 +27,15 @@ def test_errors_of_marginals_are_as_large_as_is_said_of_them_within_15_percent(m
     for kind in ("columns", "with_label", "pairs"):
         said, true = (np.mean([mean(getattr(one, kind), which) for one in found if getattr(one, kind)]) for which in ("expected", "true"))
         assert said == pytest.approx(true, rel=0.15), kind
+
+
+def test_of_columns_that_a_release_did_not_count_nothing_is_promised() -> None:
+    table = split(120, 3)
+    chosen, unit, cell, drawn = release(table.train, AIM, 0.3, 0)
+    missing = chosen.uncounted(drawn, contract())
+    found = quality(table, AIM, 0.3, count=4)
+    assert missing and [one.expected == 1 for one in found.columns[:-1]] == [column in missing for column in range(len(SIZES))]
+    assert found.effective_rows is not None and found.effective_rows < 5
 
 
 def test_so_many_rows_without_noise_are_as_exact_as_is_said() -> None:
