@@ -1,4 +1,7 @@
-"""Models: what a server has to do for a query, and what becomes of every architecture of transformers, compared with transformers alone."""
+"""Models: how soon one that cannot be used is refused, what a server has to do for a query, what shared beginnings spare on a CPU.
+
+And what becomes of every architecture of transformers, compared with transformers alone.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,9 @@ import subprocess
 import sys
 from collections import Counter
 
+from benchmarks import scoring
 from benchmarks.figures import Figures
-from benchmarks.models_parts import served
+from benchmarks.models_parts import refusals, served
 from tools.architectures.__main__ import RESULTS
 
 
@@ -26,7 +30,9 @@ def architectures(figures: Figures) -> None:
 def main() -> None:
     """Print every figure; the slow ones last."""
     figures = Figures()
+    refusals.measure(figures)
     served.measure(figures)
+    scoring.central_prompts(figures)
     architectures(figures)
     figures.finish()
 

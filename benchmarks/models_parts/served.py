@@ -6,20 +6,27 @@ what an echo of every label takes. The bound is every distinct beginning once, a
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
+from typing import Literal
+
 import numpy as np
 
 from benchmarks.figures import Figures
 from benchmarks.model import prompts_of, rows_of
 from dpicl.engine.settings import Settings
+from dpicl.lm.endpoint.protocol import chat_messages, public_prompt
 from dpicl.lm.endpoint.scorer import EndpointScorer
+from dpicl.lm.local.tiny import build_tiny_model
 from dpicl.lm.local.transformers_backend import TransformersScorer
 from dpicl.lm.models import BUNDLED
 from dpicl.lm.requests import CONTINUATIONS
 from dpicl.lm.spec import ModelSpec
 from tests.library.endpoint_server import Habits, Hashes, Pairs, beginnings, serving, truth
-from tests.library.served_model import Local
+from tests.library.served_model import Chatting, Local, taught, with_template
 
 COMPARED = 500
+TURN = "\n[assistant]\n"
 DELAY = 0.02
 
 
@@ -37,8 +44,8 @@ class Sure(Hashes):
         return [(token, truth(text, token) / (100 if token in CONTINUATIONS else 1)) for token, _ in super().next(text, blank)]
 
 
-def _spec(url: str, connections: int = 32) -> ModelSpec:
-    return ModelSpec(name="far", kind="endpoint", id="m", url=url, api="completions", max_connections=connections)
+def _spec(url: str, connections: int = 32, api: Literal["completions", "chat"] = "completions") -> ModelSpec:
+    return ModelSpec(name="far", kind="endpoint", id="m", url=url, api=api, max_connections=connections)
 
 
 def prefill(figures: Figures, prompts: list[str], name: str) -> None:
@@ -64,6 +71,21 @@ def agreement(figures: Figures, prompts: list[str]) -> None:
     figures.at_most(f"served and local, {len(prompts)} prompts, nats apart", float(np.abs(far - near).max()), 1e-4)
 
 
+def chat_agreement(figures: Figures, prompts: list[str]) -> None:
+    """A small model with a chat template, which was taught that a label comes next, behind a server and in this process."""
+    asked = (public_prompt(CONTINUATIONS), *prompts[:4])
+    lessons = [f"{chat_messages(text, CONTINUATIONS)[0]['content']}{TURN}{label.strip()}" for text in asked for label in CONTINUATIONS]
+    with tempfile.TemporaryDirectory() as home:
+        plain = build_tiny_model(Path(home), [*prompts, "Yes\nNo\n" * 50])
+        template = "<s>{% for one in messages %}{{ one.content }}{% endfor %}{{ " + repr(TURN) + " }}"
+        folder = with_template(taught(plain, lessons, Path(home) / "taught"), Path(home) / "chat", template)
+        with serving(Habits(), speaker=Chatting(folder)) as server:
+            scorer = EndpointScorer(_spec(server.url, connections=2, api="chat"))
+            far = scorer.score(prompts, CONTINUATIONS)
+        near = TransformersScorer(str(folder), device="cpu", chat=True).score(prompts, CONTINUATIONS)
+    figures.at_most(f"served and local chat, {len(prompts)} prompts, nats apart", float(np.abs(far - near).max()), 1e-4)
+
+
 def measure(figures: Figures) -> None:
     """Everything, on adult with eight demonstrations."""
     contract, split = rows_of(Settings.from_environment(), "adult")
@@ -71,7 +93,9 @@ def measure(figures: Figures) -> None:
     for method, prompts in cells.items():
         cell, texts = next((cell, texts) for cell, texts in prompts.items() if cell.epsilon == 1.0)
         prefill(figures, texts, f"adult {method} {cell.shots} rows")
-    agreement(figures, [text for prompts in cells.values() for texts in prompts.values() for text in texts][:COMPARED])
+    compared = [text for prompts in cells.values() for texts in prompts.values() for text in texts][:COMPARED]
+    agreement(figures, compared)
+    chat_agreement(figures, compared)
 
 
 if __name__ == "__main__":

@@ -90,8 +90,6 @@ def quality_of(
     again = Replicates(release, modelled.bins, seed)
     real = None if test is None else method.bins(test.train, contract, unit, cell)
     expected = again.errors(chosen, max(1, count // 2))
-    nothing = method.uncounted(drawn, contract)
-    expected[[bool(nothing & {*columns}) for columns in chosen]] = 1.0  # a made-up truth has such columns uniform, as the release has
     found = [
         Marginal(
             tuple(names[column] for column in columns if sizes[column] > 1),

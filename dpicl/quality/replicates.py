@@ -169,7 +169,10 @@ class Replicates:
         return Draws(self.seed * count + number, f"{self.release.contract.name} {which}", simulated=True)
 
     def errors(self, marginals: Sequence[Columns], count: int) -> np.ndarray:
-        """Steps 2 and 3 so many times: shape (marginals,), the mean over replicates that count a marginal, or over all if none does."""
+        """Steps 2 and 3 so many times: shape (marginals,), the mean over replicates that count a marginal, or over all if none does.
+
+        Where the release says nothing of a column it is 1, the most: Z has such columns uniform, as every release of it has.
+        """
         errors = np.empty((count, len(marginals)))
         counted = np.ones((count, len(marginals)), dtype=bool)
         for number in range(count):
@@ -178,7 +181,8 @@ class Replicates:
                 errors[number, place] = total_variation(shares_of(modelled, columns, self.sizes), marginal(table, columns, self.sizes))
                 counted[number, place] = not modelled.counted or len(columns) < 3 or columns in modelled.counted
         counted |= ~counted.any(axis=0)
-        return np.asarray((errors * counted).sum(axis=0) / counted.sum(axis=0))
+        nothing = self.release.method.uncounted(self.release.drawn, self.release.contract)
+        return np.where([bool(nothing & {*columns}) for columns in marginals], 1.0, (errors * counted).sum(axis=0) / counted.sum(axis=0))
 
     def scores(self, count: int) -> tuple[np.ndarray, np.ndarray]:
         """Steps 4 and 5 so many times: what a classifier promises and keeps, each of shape (count, measures)."""

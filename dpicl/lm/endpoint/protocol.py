@@ -100,7 +100,7 @@ class Reply:
 def chat_messages(text: str, labels: Sequence[str]) -> list[dict[str, str]]:
     """What a chat is asked to choose a label: one message, since not every template has a system's; chat models like to explain."""
     instruction = f"Answer with one word: {' or '.join(label.strip() for label in labels)}."
-    return [{"role": "user", "content": f"{instruction}\n\n{text}"}]
+    return [{"role": "user", "content": f"{instruction}\n\n{text.rstrip()}"}]
 
 
 def public_prompt(labels: Sequence[str]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +13,7 @@ from dpicl.errors import ModelError
 from dpicl.lm.endpoint.protocol import chat_messages
 from dpicl.lm.local.tiny import build_tiny_model
 from dpicl.lm.local.transformers_backend import TransformersScorer
+from tests.library.served_model import with_template
 
 torch.set_num_threads(1)  # small batches on a busy machine
 
@@ -32,12 +32,6 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def folder(plain: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return with_template(plain, tmp_path_factory.mktemp("chat") / "model", TEMPLATE)
-
-
-def with_template(plain: Path, home: Path, template: str) -> Path:
-    shutil.copytree(plain, home)
-    (home / "chat_template.jinja").write_text(template)
-    return home
 
 
 def test_labels_are_scored_after_the_template_without_their_blanks(folder: Path) -> None:
