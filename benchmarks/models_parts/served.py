@@ -25,7 +25,7 @@ from dpicl.lm.spec import ModelSpec
 from tests.library.endpoint_server import Habits, Hashes, Pairs, beginnings, serving, truth
 from tests.library.served_model import Chatting, Local, taught, with_template
 
-COMPARED = 500
+COMPARED, LESSONS = 500, 400
 TURN = "\n[assistant]\n"
 DELAY = 0.02
 
@@ -72,13 +72,17 @@ def agreement(figures: Figures, prompts: list[str]) -> None:
 
 
 def chat_agreement(figures: Figures, prompts: list[str]) -> None:
-    """A small model with a chat template, which was taught that a label comes next, behind a server and in this process."""
-    asked = (public_prompt(CONTINUATIONS), *prompts[:4])
+    """A small model with a chat template, which was taught that a label comes next, behind a server and in this process.
+
+    It reads the endings of prompts: it lists no label after what is much longer than its lessons.
+    """
+    prompts = [text[-100 - place % 300 :] for place, text in enumerate(prompts)]
+    asked = (public_prompt(CONTINUATIONS), *prompts[::10])
     lessons = [f"{chat_messages(text, CONTINUATIONS)[0]['content']}{TURN}{label.strip()}" for text in asked for label in CONTINUATIONS]
     with tempfile.TemporaryDirectory() as home:
         plain = build_tiny_model(Path(home), [*prompts, "Yes\nNo\n" * 50])
         template = "<s>{% for one in messages %}{{ one.content }}{% endfor %}{{ " + repr(TURN) + " }}"
-        folder = with_template(taught(plain, lessons, Path(home) / "taught"), Path(home) / "chat", template)
+        folder = with_template(taught(plain, lessons, Path(home) / "taught", steps=LESSONS), Path(home) / "chat", template)
         with serving(Habits(), speaker=Chatting(folder)) as server:
             scorer = EndpointScorer(_spec(server.url, connections=2, api="chat"))
             far = scorer.score(prompts, CONTINUATIONS)

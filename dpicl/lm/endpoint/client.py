@@ -33,7 +33,7 @@ T = TypeVar("T")
 ATTEMPTS = 10
 """Of one call, not counting those that the server put off (429)."""
 CONNECT_SECONDS, ATTEMPTS_IN_DEADLINE = 10.0, 4
-SILENT_SECONDS = 8.0
+SILENT_SECONDS = 6.0
 """Until a server that does not even list its models is given up."""
 MAX_REPLY_BYTES = 64 << 20
 RESUME = "what was scored is kept: `dpicl run --resume RUN` goes on once the server answers"

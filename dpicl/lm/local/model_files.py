@@ -21,7 +21,7 @@ _DIGESTED = (".json", ".safetensors", ".model")
 _CHECKPOINTS = (".ckpt", ".safetensors")
 """Files of a tabular model's weights."""
 _DIGEST_CONTENT_BYTES = 64 << 20
-_HUB_SECONDS = 6.0
+_HUB_SECONDS = 5.0
 _SAMPLED_HEAD, _SAMPLED_BLOCKS, _SAMPLED_BYTES = 1 << 20, 64, 1 << 14
 
 

@@ -71,7 +71,7 @@ def test_the_deadline_is_for_one_answer_with_all_attempts() -> None:
 def test_a_server_that_says_nothing_at_all_is_given_up_at_once_whatever_the_deadline() -> None:
     with serving(Habits(delay_seconds=60)) as server:
         started = time.monotonic()
-        with pytest.raises(ModelError, match="model 'far': the server is silent for 8 seconds; expected one that answers"):
+        with pytest.raises(ModelError, match="model 'far': the server is silent for 6 seconds; expected one that answers"):
             opened(server)
         assert time.monotonic() - started < 10
 
