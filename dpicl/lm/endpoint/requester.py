@@ -51,11 +51,12 @@ def _waiting(group: Sequence[R], first: R | None, depth: int) -> list[tuple[int,
 
 def _groups(requests: Sequence[R], read: R | None) -> list[list[R]]:
     """Neighbours that share enough with the first of them, beyond what they share with one that the server has read."""
-    groups, shared = list[list[R]](), ""
+    groups, shared, least = list[list[R]](), "", 0
     for request in requests:
-        if not groups or not request.prompt.startswith(shared):
+        if not groups or len(shared) < least or not request.prompt.startswith(shared):
             known = len(commonprefix([request.prompt, read.prompt])) if read else 0  # noqa: RUF071, of texts, not of paths
-            shared = request.prompt[: known + max(WORTH_WAITING, (len(request.prompt) - known) // 4)]
+            least = known + max(WORTH_WAITING, (len(request.prompt) - known) // 4)
+            shared = request.prompt[:least]
             groups.append([])
         groups[-1].append(request)
     return groups

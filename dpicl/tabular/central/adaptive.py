@@ -85,7 +85,8 @@ def _again(rows: float, first: StepBudget, left: StepBudget) -> Fraction:
     """Equation (1): the part of what is left that a second count of the label gets."""
     if first.noise <= _SURE * rows:
         return Fraction(0)
-    return min(_AGAIN, 1 / Fraction(left.tables(rows, _SURE)).limit_denominator(10**6))
+    tables = left.tables(rows, _SURE)
+    return _AGAIN if tables <= 1 / _AGAIN else 1 / Fraction(tables).limit_denominator(10**6)
 
 
 def expected_errors(sizes: Sequence[int], budget: StepBudget, rows: int) -> list[float]:

@@ -13,7 +13,9 @@ from dpicl.errors import ModelError
 from dpicl.evaluation import answers
 from dpicl.lm.endpoint.labels import parsed_answer
 from dpicl.lm.endpoint.protocol import GarbledError, Reply, read_reply
+from dpicl.lm.endpoint.requester import in_order
 from dpicl.lm.endpoint.scorer import EndpointScorer
+from dpicl.lm.endpoint.texts import TextRequest
 from dpicl.lm.requests import HashScorer, Tallying
 from dpicl.lm.spec import ModelSpec
 from dpicl.methods.ensemble.voting import Placement, Voters
@@ -328,3 +330,9 @@ def test_nothing_to_score_asks_nothing() -> None:
         scorer = opened(server)
         asked = len(server.requests)
         assert scorer.score([], BLANKED).shape == (0, 2) and len(server.requests) == asked
+
+
+def test_copies_of_a_prompt_wait_for_the_first_alone() -> None:
+    prompt = "word " * 40
+    ordered = in_order([TextRequest(prompt, 5, (), 1.0, seed) for seed in range(2000)], 32)
+    assert len({first for _, first in ordered}) <= 2 and len(ordered) == 2000

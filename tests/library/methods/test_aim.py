@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpicl.mechanisms.noisy_steps import PureBudget
+from dpicl.mechanisms.noisy_steps import GaussianBudget, PureBudget
 from dpicl.randomness import stream
 from dpicl.tabular.central import adaptive
 from dpicl.tabular.central.adaptive import column_score, column_spread, expected_errors, few_columns, measure, scope_score
@@ -95,6 +95,13 @@ def test_of_many_columns_those_are_counted_that_say_something_of_the_label(epsil
     assert few is not None and {3, 11} <= counted and len(counted) == few <= 8
     alone = {one.columns[0] for one in found if len(one.columns) == 1} - {20}
     assert alone == ({*range(20)} - counted if others else set()), "the others on their own, where noise leaves something of them"
+
+
+def test_a_table_of_next_to_no_rows_is_counted_at_the_smallest_budgets() -> None:
+    for amount in (Fraction(1, 10**9), Fraction(1, 1000)):
+        for seed in range(8):
+            for budget in (PureBudget(amount), GaussianBudget(amount)):
+                assert measure(counts(drawn(3, seed)), budget=budget, stream=stream(seed, "measure", "", ""))
 
 
 def test_the_label_of_few_rows_is_counted_twice() -> None:
