@@ -6,14 +6,14 @@ counted; beside it stand one prompt at a time and padded batches.
 
 from __future__ import annotations
 
-import time
 import zlib
 from collections.abc import Callable, Sequence
 
 import torch
 
-from benchmarks.figures import Figures
+from benchmarks.figures import Figures, best_of
 from benchmarks.model import prompts_of, rows_of
+from benchmarks.scoring import one_by_one, ordered
 from benchmarks.speed import ensemble_engine, token_speed
 from benchmarks.speed.random_llama import SHAPES, random_llama
 from dpicl.engine.settings import Settings
@@ -22,9 +22,8 @@ from dpicl.lm.local.prefix_tree import grow_tree
 from dpicl.lm.local.tree_reader import LEAST_SAVING, read_shared
 from dpicl.lm.requests import Tokens
 
-KIND = "cuda" if torch.cuda.is_available() else "cpu"
-DEVICE, SHAPES_HERE = torch.device(KIND), ("7B", "13B") if KIND == "cuda" else ("100M",)
-BUDGET = {"cpu": 4096, "cuda": 16384}[KIND]
+DEVICE, KIND, BUDGET = token_speed.DEVICE, token_speed.DEVICE.type, token_speed.BUDGET
+SHAPES_HERE = ("7B", "13B") if KIND == "cuda" else ("100M",)
 DTYPE = {"cpu": torch.float32, "cuda": torch.bfloat16}[KIND]
 FEW, ROUNDS, SIDE = 8, 3, {"cpu": 1024, "cuda": 8192}[KIND]
 
@@ -34,15 +33,14 @@ def _rows(texts: Sequence[str], vocabulary: int) -> list[Tokens]:
 
 
 def _seconds(work: Callable[[], object]) -> float:
-    """The least of a few, after one that compiles."""
-    times = []
-    for _ in range(ROUNDS + 1):
-        started = time.perf_counter()
+    """The least of a few; the first of them compiles."""
+
+    def whole() -> None:
         work()
         if KIND == "cuda":
             torch.cuda.synchronize()
-        times.append(time.perf_counter() - started)
-    return min(times[1:])
+
+    return best_of([whole], ROUNDS)[0]
 
 
 def _products_per_second() -> float:
@@ -51,17 +49,12 @@ def _products_per_second() -> float:
     return 2 * SIDE**3 / _seconds(lambda: one @ other)
 
 
-@torch.inference_mode()
-def _one_by_one(model: torch.nn.Module, rows: Sequence[Tokens]) -> list[torch.Tensor]:
-    return [model(input_ids=torch.tensor([row], device=DEVICE), logits_to_keep=1, use_cache=False).logits[0, 0] for row in rows]
-
-
 def scoring(figures: Figures, shape: str, name: str, texts: Sequence[str]) -> None:
     """Prompts a second by way of reading, the share of the bound, memory, and how far answers are from one prompt at a time."""
     model, rows = random_llama(shape, DTYPE, KIND), _rows(texts, SHAPES[shape][-1])
     wanted, limits = [(len(row) - 1,) for row in rows], {"device": DEVICE, "token_budget": BUDGET}
     few = rows[:FEW]
-    single = _seconds(lambda: _one_by_one(model, few)) / len(few)
+    single = _seconds(lambda: one_by_one(model, few)) / len(few)
     padded = _seconds(lambda: list(read_padded(model, few, wanted[:FEW], **limits))) / len(few)
     shared = _seconds(lambda: list(read_shared(model, rows, wanted, **limits))) / len(rows)
     tree = sum(len(segment.tokens) for segment in grow_tree(rows, least_saving=LEAST_SAVING).segments)
@@ -71,11 +64,7 @@ def scoring(figures: Figures, shape: str, name: str, texts: Sequence[str]) -> No
     print(
         f"{shape} {name}: one at a time {1 / single:.1f}/s, padded {1 / padded:.1f}/s, shared {1 / shared:.1f}/s, bound {1 / bound:.1f}/s{memory}"
     )
-    alone = torch.stack(_one_by_one(model, rows)).float().log_softmax(-1)[:, :2]
-    told = {
-        row: logits for places, part in read_shared(model, rows, wanted, **limits) for (row, _), logits in zip(places, part, strict=True)
-    }
-    both = torch.stack([told[row] for row in range(len(rows))]).float().log_softmax(-1)[:, :2]
+    alone, both = one_by_one(model, rows)[:, :2], ordered(read_shared(model, rows, wanted, **limits), len(rows))[:, :2]
     figures.at_least(f"shared-over-one-at-a-time-{shape}-{name}", single / shared, 5, "x")
     figures.at_least(f"share-of-the-arithmetic-bound-{shape}-{name}", 100 * bound / shared, 50, " %")
     figures.exactly(f"decisions-flipped-{shape}-{name}", int((alone.argmax(1) != both.argmax(1)).sum()), 0)

@@ -41,11 +41,15 @@ def _rows() -> Rows:
 
 
 @torch.inference_mode()
-def _one_by_one(model: Any, rows: Rows) -> torch.Tensor:
-    return torch.stack([model(input_ids=torch.tensor([row]), logits_to_keep=1, use_cache=False).logits[0, 0] for row in rows])
+def one_by_one(model: Any, rows: Rows) -> torch.Tensor:
+    """Logits of what follows each row, one forward pass for each."""
+    return torch.stack(
+        [model(input_ids=torch.tensor([row], device=model.device), logits_to_keep=1, use_cache=False).logits[0, 0] for row in rows]
+    )
 
 
-def _ordered(parts: Iterator[tuple[list[tuple[int, int]], torch.Tensor]], count: int) -> torch.Tensor:
+def ordered(parts: Iterator[tuple[list[tuple[int, int]], torch.Tensor]], count: int) -> torch.Tensor:
+    """The same of what reads rows in an order of its own."""
     found: dict[int, torch.Tensor] = {}
     for places, logits in parts:
         found |= {row: told for (row, _), told in zip(places, logits, strict=True)}
@@ -53,11 +57,11 @@ def _ordered(parts: Iterator[tuple[list[tuple[int, int]], torch.Tensor]], count:
 
 
 def _padded(model: Any, rows: Rows) -> torch.Tensor:
-    return _ordered(read_padded(model, rows, [(len(row) - 1,) for row in rows], device=CPU, token_budget=BUDGET), len(rows))
+    return ordered(read_padded(model, rows, [(len(row) - 1,) for row in rows], device=CPU, token_budget=BUDGET), len(rows))
 
 
 def _shared(model: Any, rows: Rows) -> torch.Tensor:
-    return _ordered(read_shared(model, rows, [(len(row) - 1,) for row in rows], device=CPU, token_budget=BUDGET), len(rows))
+    return ordered(read_shared(model, rows, [(len(row) - 1,) for row in rows], device=CPU, token_budget=BUDGET), len(rows))
 
 
 @torch.inference_mode()
@@ -88,7 +92,7 @@ def central_prompts(figures: Figures) -> None:
     """One prefix, many queries: prompts per second against one at a time, in float32."""
     model, rows, few = random_llama(), _rows(), _rows()[:8]
     seconds = {
-        "one at a time": [_seconds(lambda: _one_by_one(model, few)) / len(few) for _ in range(3)],
+        "one at a time": [_seconds(lambda: one_by_one(model, few)) / len(few) for _ in range(3)],
         "padded": [_seconds(lambda: _padded(model, few)) / len(few) for _ in range(3)],
         "prefix cache": [_seconds(lambda: _prefix_cache(model, rows)) / len(rows) for _ in range(3)],
         "shared": [_seconds(lambda: _shared(model, rows)) / len(rows) for _ in range(3)],
@@ -99,7 +103,7 @@ def central_prompts(figures: Figures) -> None:
     bound = sum(map(len, rows)) / (PREFIX + sum(len(row) - PREFIX for row in rows))
     print(f"   token bound: {bound:.2f}x")
     figures.at_least("shared-over-one-at-a-time-float32", medians["one at a time"] / medians["shared"], 5.8, "x")
-    difference = float((_shared(model, few) - _one_by_one(model, few)).abs().max())
+    difference = float((_shared(model, few) - one_by_one(model, few)).abs().max())
     figures.at_most("shared-largest-difference-of-logits", difference, 1e-3)
     _half(figures, model, rows, few, medians["one at a time"])
 

@@ -3,7 +3,8 @@
 Guarantee   none spent: post-processing; see `replicates` for how errors are simulated.
 
     (1)  expected error of a marginal: the mean of its total variation over replicates
-    (2)  effective rows n:  mean of A_k / sqrt(n)  =  mean of (1),   A_k / sqrt(n) the expected error of n rows without noise
+    (2)  effective rows n:  mean of A_k / sqrt(n)  =  mean of (1),   A_k / sqrt(n) the expected error of n rows without noise, over the columns
+         that the release says something of
     (3)  classifier: probit t = a + b probit p over replicates near the p that is seen;  t there, and where it is with 90 %
     (4)  the deviation of probit t: that of (3), and 0.15 of probit t for dependence that nothing counted
 
@@ -15,6 +16,7 @@ Symbols     k columns with the label; p what the classifier scores on released r
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import combinations
 from typing import Any
@@ -30,6 +32,7 @@ from dpicl.quality.replicates import (
     MEASURES,
     REPLICATES,
     Columns,
+    Modelled,
     Release,
     Replicates,
     learned,
@@ -89,29 +92,34 @@ def quality_of(
     chosen: list[Columns] = [*singles, *with_label, *pairs]
     again = Replicates(release, modelled.bins, seed)
     real = None if test is None else method.bins(test.train, contract, unit, cell)
-    expected = again.errors(chosen, max(1, count // 2))
+    errors = dict(zip(chosen, again.errors(chosen, max(1, count // 2)).tolist(), strict=True))
     found = [
         Marginal(
             tuple(names[column] for column in columns if sizes[column] > 1),
-            float(error),
+            error,
             None if real is None else total_variation(shares_of(modelled, columns, sizes), marginal(real, columns, sizes)),
         )
-        for columns, error in zip(chosen, expected, strict=True)
+        for columns, error in errors.items()
     ]
-    joint = with_label or singles
-    sampling = np.mean([sampling_variation(shares_of(modelled, columns, sizes)) for columns in joint])
-    noisy = np.mean([error for columns, error in zip(chosen, expected, strict=True) if columns in joint])
     ends = len(singles), len(singles) + len(with_label)
     return replace(
         quality,
         row_count=method.row_count(drawn),
-        effective_rows=float((sampling / noisy) ** 2) if noisy else None,
+        effective_rows=_effective_rows(release, modelled, {columns: errors[columns] for columns in with_label or singles}),
+        untold=tuple(name for column, name in enumerate(names) if not release.tells((column,))),
         columns=tuple(found[: ends[0]]),
         with_label=tuple(found[ends[0] : ends[1]]),
         pairs=tuple(found[ends[1] :]),
         scores=_scores(again, count, None if test is None else method.bins(test.test, contract, unit, cell)),
         actual=None if test is None else actual(release, modelled.bins, test),
     )
+
+
+def _effective_rows(release: Release, modelled: Modelled, errors: Mapping[Columns, float]) -> float | None:
+    """Equation (2); None where there is no noise, or no column of which anything is said."""
+    told = [columns for columns in errors if release.tells(columns)]
+    noisy = sum(errors[columns] for columns in told)
+    return (sum(sampling_variation(shares_of(modelled, columns, release.sizes)) for columns in told) / noisy) ** 2 if noisy else None
 
 
 def _scores(again: Replicates, count: int, test: np.ndarray | None) -> tuple[Score, ...]:

@@ -120,6 +120,10 @@ class Release:
         """Bins of all columns, the label last."""
         return self.encoding.bin_counts
 
+    def tells(self, columns: Columns) -> bool:
+        """Whether it says anything of each of these columns."""
+        return not self.method.uncounted(self.drawn, self.contract) & {*columns}
+
     def modelled(self, drawn: Any, draws: Draws) -> Modelled:
         """Of this release, or of a replicate."""
         rows = self.method.rows(drawn, *self.place, draws)
@@ -181,8 +185,8 @@ class Replicates:
                 errors[number, place] = total_variation(shares_of(modelled, columns, self.sizes), marginal(table, columns, self.sizes))
                 counted[number, place] = not modelled.counted or len(columns) < 3 or columns in modelled.counted
         counted |= ~counted.any(axis=0)
-        nothing = self.release.method.uncounted(self.release.drawn, self.release.contract)
-        return np.where([bool(nothing & {*columns}) for columns in marginals], 1.0, (errors * counted).sum(axis=0) / counted.sum(axis=0))
+        told = [self.release.tells(columns) for columns in marginals]
+        return np.where(told, (errors * counted).sum(axis=0) / counted.sum(axis=0), 1.0)
 
     def scores(self, count: int) -> tuple[np.ndarray, np.ndarray]:
         """Steps 4 and 5 so many times: what a classifier promises and keeps, each of shape (count, measures)."""

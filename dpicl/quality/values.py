@@ -47,7 +47,8 @@ class Quality:
 
     Attributes:
         row_count: how many rows there are, as far as the release says.
-        effective_rows: so many rows without noise would have marginals as exact as these.
+        effective_rows: so many rows without noise would have marginals as exact as these; columns `untold` apart.
+        untold: columns that the release says nothing of, since noise would have drowned their counts; their errors are 1.
         columns, with_label, pairs: errors of single columns, of each with the label, and of pairs that were counted.
         scores: of a classifier of the label.
         noise: of averages of groups, by column, in widths of its bounds; where the contract states how many rows there are.
@@ -59,6 +60,7 @@ class Quality:
     epsilon: float
     row_count: float | None = None
     effective_rows: float | None = None
+    untold: tuple[str, ...] = ()
     columns: tuple[Marginal, ...] = ()
     with_label: tuple[Marginal, ...] = ()
     pairs: tuple[Marginal, ...] = ()
@@ -71,6 +73,10 @@ class Quality:
         if self.row_count is not None and self.effective_rows is not None:
             lines.append(
                 f"  as exact as {round(self.effective_rows):,d} rows without noise, of a table of about {round(self.row_count):,d}"
+            )
+        if self.untold:
+            lines.append(
+                f"  nothing is known of {len(self.untold)} of {len(self.columns)} columns, which are uniform: {', '.join(self.untold)}"
             )
         for what, marginals in self.kinds:
             expected, true = (sum(getattr(one, which) or 0.0 for one in marginals) / len(marginals) for which in ("expected", "true"))

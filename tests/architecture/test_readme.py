@@ -67,7 +67,7 @@ def test_the_library_example_runs(tmp_path: Path) -> None:
     home = {**os.environ, "DPICL_HOME": str(tmp_path / "home"), "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env=home, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("customers, MST-TabICL, epsilon 1\n") and done.stdout.endswith("\n10000 [1]\n")
+    assert done.stdout.startswith("customers, AIM-TabICL, epsilon 1\n") and done.stdout.endswith("\n10000 [1]\n")
     assert (tmp_path / "released.parquet").exists() and (tmp_path / "released.parquet.certificate.json").exists()
 
 

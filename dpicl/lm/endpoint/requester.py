@@ -21,7 +21,7 @@ from dpicl.lm.endpoint.protocol import PATHS, Answer, Outcome, Reply, Request, R
 REJECTED_IN_A_ROW = 50
 """After so many prompts without an answer a public request is sent: perhaps it is no matter of their content."""
 WORTH_WAITING = 64
-"""Characters of a beginning that servers keep, vLLM's block of 16 tokens, and a quarter of what is left: to spare less, no request waits."""
+"""Characters, about the 16 tokens of a block that vLLM keeps: for less, or for less than a quarter of what is left to read, no request waits."""
 TURNS = 3
 """How often a prompt is sent again that was given up because of others' failures."""
 R = TypeVar("R", bound=Request)
@@ -50,7 +50,10 @@ def _waiting(group: Sequence[R], first: R | None, depth: int) -> list[tuple[int,
 
 
 def _groups(requests: Sequence[R], read: R | None) -> list[list[R]]:
-    """Neighbours that share enough with the first of them, beyond what they share with one that the server has read."""
+    """Neighbours that share enough with the first of them, beyond what that one shares with a prompt that the server has read.
+
+    Each level spares a quarter of what is left, so that they are few; copies of a prompt have nothing left, and each is a group of its own.
+    """
     groups, shared, least = list[list[R]](), "", 0
     for request in requests:
         if not groups or len(shared) < least or not request.prompt.startswith(shared):

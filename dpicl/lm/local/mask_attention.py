@@ -1,7 +1,8 @@
 """Attention of a packed row on a GPU: one call for each layer, which leaves out what no query may see.
 
-Method      FlexAttention (arXiv 2412.05496), compiled when a model is loaded. Segments are numbered so that every subtree is in one
-            piece; segment a is an ancestor of segment b, or b itself, where a <= b < end(a).
+Method      FlexAttention (arXiv 2412.05496), compiled when a model that is loaded is probed, and again for other kinds of shapes. Segments
+            are numbered so that every subtree is in one piece; segment a is an ancestor of segment b, or b itself, where a <= b < end(a).
+Not covered memory: a mask is written out, a byte for every query and key of a batch.
 """
 
 from __future__ import annotations

@@ -26,7 +26,8 @@ _LONGEST, _LONGEST_WITH_WINDOW = 100, 320
 _WINDOWS = ("sliding_window", "attention_window_size", "attention_chunk_size", "window_size", "local_attention", "sliding_window_size")
 _SELECTED = ("index_topk", "indexer_budget", "keep_window_size")
 _GROWING_ROPES = ("dynamic", "longrope")
-_BUDGET = 128
+_BUDGET, _WHOLE = 128, 4096
+"""Tokens at once: several batches of the probe, or one. From 128 queries on FlexAttention takes another kernel."""
 Place = tuple[int, int]
 Reading = Iterator[tuple[Places, torch.Tensor]]
 
@@ -47,14 +48,18 @@ def find_mode(model: Any, name: str, probe: Tokens, device: torch.device, *, sha
     limits: dict[str, Any] = {"device": device, "token_budget": _BUDGET}
     own = model.config.get_text_config()._attn_implementation
     for attention in (NAME, own) if share else (own,):
-        if not _attend(model, attention) or (
-            attention == NAME and not _agrees(read_shared(model, rows, _wanted(rows), **limits), plain, model)
-        ):
+        if not _attend(model, attention) or (attention == NAME and not _shares(model, rows, plain, device)):
             continue
         for mode in modes:
             if _agrees(read_padded(model, rows, _wanted(rows), mode=mode, **limits), plain, model):
                 return mode, attention == NAME
     raise ModelError(f"model {name!r} is a {type(model).__name__} that answers the same prompt in several ways; expected another model")
+
+
+def _shares(model: Any, rows: Sequence[Tokens], plain: dict[Place, torch.Tensor], device: torch.device) -> bool:
+    """Whether a tree gives what plain prompts give: in short batches, which remember, and in one, which has a kernel of its own on a GPU."""
+    budgets = (_BUDGET, _WHOLE)
+    return all(_agrees(read_shared(model, rows, _wanted(rows), device=device, token_budget=budget), plain, model) for budget in budgets)
 
 
 def probe_length(config: Any) -> int:

@@ -26,6 +26,8 @@ LEAST_SAVING = 8
 Engine = Literal["blocks", "mask"]
 ENGINES: Mapping[str, Engine] = {"cpu": "blocks", "cuda": "mask"}
 """How each kind of device attends."""
+Ranges = Mapping[int, tuple[int, int]]
+"""Of segments, by their numbers."""
 
 
 def read_shared(
@@ -71,12 +73,13 @@ class _Reader:
         self._path: tuple[int, ...] = ()
         self._memory: dict[int, Pair] = {}
 
-    def attends(self, starts: Mapping[int, int], first: Mapping[int, int]) -> tuple[Attend, Attend]:
+    def attends(self, batch: Sequence[int], places: Ranges, first: Mapping[int, int]) -> tuple[Attend, Attend]:
         """How the tokens of a batch attend, and how those do that are asked for.
 
         Args:
-            starts: of its segments, in the packed row.
-            first: of those that are asked for, the place in the packed row from which on.
+            batch: its segments.
+            places: in the bank, of segments that are remembered and then of the batch's.
+            first: of segments that are asked for, the place in the bank from which on.
         """
         raise NotImplementedError
 
@@ -86,11 +89,13 @@ class _Reader:
         segments = self._tree.segments
         ends = accumulate(len(segments[index].tokens) for index in batch)  # in the packed row
         starts = {index: end - len(segments[index].tokens) for index, end in zip(batch, ends, strict=True)}
-        first = {index: starts[index] + min(wanted_of[index]) - segments[index].start for index in batch if index in wanted_of}
-        asked = [place for index, start in first.items() for place in range(start, starts[index] + len(segments[index].tokens))]
-        attend, attend_last = self.attends(starts, first)
+        remembered = segments[self._path[-1]].end if self._path else 0
+        places = {index: (segments[index].start, segments[index].end) for index in self._path}
+        places |= {index: (remembered + start, remembered + start + len(segments[index].tokens)) for index, start in starts.items()}
+        first = {index: places[index][0] + min(wanted_of[index]) - segments[index].start for index in batch if index in wanted_of}
+        asked = [place - remembered for index, start in first.items() for place in range(start, places[index][1])]
+        attend, attend_last = self.attends(batch, places, first)
         path = self._tree.path(batch[-1] + 1)[:-1] if batch[-1] + 1 < len(segments) else ()
-        places = self.places(starts)
         kept = _joined([places[index] for index in path])
         plan = Reading(attend, self._last, self._row(asked)[0], attend_last, self._longest, self._memory, kept)
         wanted = [
@@ -108,45 +113,33 @@ class _Reader:
         self._path, self._memory = path, plan.remembered
         return [owners for _, owners in wanted], logits.to(self._device)
 
-    def places(self, starts: Mapping[int, int]) -> dict[int, tuple[int, int]]:
-        """Where the segments stand in the bank: the path that is remembered, then the batch."""
-        segments, remembered = self._tree.segments, self._remembered
-        places = {index: (segments[index].start, segments[index].end) for index in self._path}
-        return places | {index: (remembered + start, remembered + start + len(segments[index].tokens)) for index, start in starts.items()}
-
-    @property
-    def _remembered(self) -> int:
-        return self._tree.segments[self._path[-1]].end if self._path else 0
-
     def _row(self, numbers: Sequence[int]) -> torch.Tensor:
         return torch.tensor([numbers], dtype=torch.long, device=self._device)
 
 
 class _BlockReader(_Reader):
-    def attends(self, starts: Mapping[int, int], first: Mapping[int, int]) -> tuple[Attend, Attend]:
-        segments, remembered, places = self._tree.segments, self._remembered, self.places(starts)
-        common = set(self._tree.path(max(starts)))
+    def attends(self, batch: Sequence[int], places: Ranges, first: Mapping[int, int]) -> tuple[Attend, Attend]:
+        segments, remembered, common = self._tree.segments, places[batch[0]][0], set(self._tree.path(batch[-1]))
         trunk = max((segments[index].end for index in self._path if index in common), default=0)
         trunk = trunk if trunk >= TRUNK_TOKENS else 0
         blocks, tails, asked = list[Block](), list[Block](), 0
-        for index, start in starts.items():
+        for index in batch:
             ancestors = [places[ancestor] for ancestor in self._tree.path(index)[:-1] if segments[ancestor].start >= trunk]
             own, stop = places[index]
-            blocks.append(Block(start, stop - remembered, own, _joined(ancestors)))
+            blocks.append(Block(own - remembered, stop - remembered, own, _joined(ancestors)))
             if index in first:
-                begun, size = remembered + first[index], stop - remembered - first[index]
+                begun, size = first[index], stop - first[index]
                 tails.append(Block(asked, asked + size, begun, _joined([*ancestors, (own, begun)] if begun > own else ancestors)))
                 asked += size
         return ByBlocks(blocks, trunk), ByBlocks(tails, trunk)
 
 
 class _MaskReader(_Reader):
-    def attends(self, starts: Mapping[int, int], first: Mapping[int, int]) -> tuple[Attend, Attend]:
-        places = self.places(starts)
+    def attends(self, batch: Sequence[int], places: Ranges, first: Mapping[int, int]) -> tuple[Attend, Attend]:
         held = [(index, self._tree.afters[index]) for index, (start, stop) in places.items() for _ in range(start, stop)]
         segments, ends = torch.tensor(held, dtype=torch.int32, device=self._device).T.contiguous()
-        asked = [place for index, start in first.items() for place in range(self._remembered + start, places[index][1])]
-        everyone = self._row(range(self._remembered, len(held)))[0]
+        asked = [place for index, start in first.items() for place in range(start, places[index][1])]
+        everyone = self._row(range(places[batch[0]][0], len(held)))[0]
         return ByMask(segments, ends, everyone), ByMask(segments, ends, self._row(asked)[0])
 
 

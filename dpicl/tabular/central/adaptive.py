@@ -6,11 +6,11 @@ Neighbours  ADD_OR_REMOVE_ONE: one row adds 1 to one cell of every count.
 Guarantee   that of the budget, pure or Gaussian (`noisy_steps`): all steps in sequence. What a step does depends on earlier answers, its part
             of the budget on what is left, and the parts add up to the budget whatever is chosen.
 Paper       [MMSM22] McKenna, Mullins, Sheldon and Miklau, AIM (arXiv 2201.12677), with the label in every count, and rules of ours
-            for what is not worth a count: (2), (4) and the margin of (5).
+            for what is not worth a count: the second line of (1), (2), the end of (3) and the margin of (5).
 
     (1)  c_y   <- counts over y + noise                                                a twentieth of the budget
-         and once more, where that leaves noise above a 25th of N      as much as makes it that, at most half of what is left
-    (2)  all columns, where the noise of (3) is at most a fifth of the mean cell; else, of six or more, as many as make it a ninth, at least
+         and once more, where its noise is above a 25th of N    as much as makes that of the second a 25th, at most half of what is left
+    (2)  all columns, where the noise of (3) is at most a fifth of the mean cell; else, of six or more, as many as make it an eighth, at least
          two, if these are half of them or fewer: one after another those with the largest sum |n_xy N - n_x c_y|, by noisy maxima   a quarter
          and each of the others on its own, where the noise is at most its mean cell                              a tenth of what is left
     (3)  c_i   <- counts over (x_i, y) + noise                  two fifths of what is left, or all where pairs would be mostly noise
@@ -47,6 +47,7 @@ _NOISY, _CLEAR, _HOPELESS = 0.2, 0.12, 0.3
 _SURE, _AGAIN = 0.04, Fraction(1, 2)
 """Most noise in a count of the label, of all rows, that is not made less; most of what is left that goes to this."""
 _FEWEST, _NARROW, _SPREAD = 2, 6, 2
+"""Columns that are chosen at least; of so many they are; by how much one row moves the difference of two scores of (5)."""
 _WIDEST = 1 << 15
 """Cells of the largest clique."""
 _STEPS = 60
@@ -125,7 +126,7 @@ def few_columns(sizes: Sequence[int], rows: float, budget: StepBudget) -> int | 
     if budget.amount is None:
         return None
     features, cell = len(sizes) - 1, _mean_cell(sizes, rows)
-    few = max(min(_FEWEST, features), int(budget.times(1 - COLUMNS).tables(cell, _CLEAR)))
+    few = max(_FEWEST, int(budget.times(1 - COLUMNS).tables(cell, _CLEAR)))
     return few if budget.noise_of_each(features) > _NOISY * cell and max(_NARROW, 2 * few) <= features else None
 
 

@@ -26,6 +26,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+from scipy.special import softmax
 
 from dpicl.tabular.central.graphical_model import GraphicalModel, NoisyMarginal, added, graphical_model, row_count
 
@@ -83,7 +84,5 @@ def _with_shares(lean: np.ndarray, shares: np.ndarray) -> tuple[np.ndarray, np.n
     """log b and q of equation (4), by iterative scaling."""
     favour = np.log(shares)
     for _ in range(_SCALINGS):
-        weights = np.exp(lean + favour - (lean + favour).max(axis=1, keepdims=True))
-        chances = weights / weights.sum(axis=1, keepdims=True)
-        favour = favour + np.log(shares / chances.mean(axis=0))
-    return favour, chances
+        favour = favour + np.log(shares / softmax(lean + favour, axis=1).mean(axis=0))
+    return favour, softmax(lean + favour, axis=1)

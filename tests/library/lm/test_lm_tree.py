@@ -22,10 +22,11 @@ from transformers import (
 
 from dpicl.lm.local.padded_reader import read_padded
 from dpicl.lm.local.prefix_tree import ROOT, PrefixTree, grow_tree, plan_batches
+from dpicl.lm.local.reading_mode import probe_length, probe_rows
 from dpicl.lm.local.tiny import build_tiny_model
 from dpicl.lm.local.transformers_backend import TransformersScorer
 from dpicl.lm.local.tree_attention import NAME
-from dpicl.lm.local.tree_reader import Engine, read_shared
+from dpicl.lm.local.tree_reader import LEAST_SAVING, Engine, read_shared
 
 torch.set_num_threads(1)  # small batches on a busy machine
 
@@ -98,16 +99,22 @@ def model(request: pytest.FixtureRequest) -> Any:
 @unhurried
 @given(st.integers(0, 10_000), st.sampled_from([0, 30, 90]), st.sampled_from([20, 150, 5000]))
 def test_a_tree_gives_what_plain_rows_give(model: Any, seed: int, shared: int, budget: int) -> None:
-    gives_what_plain_rows_give(model, seed, shared, budget, "blocks")
+    assert farthest_from_plain_rows(model, seed, shared, budget, "blocks") < 1e-4
 
 
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
 @pytest.mark.parametrize(("seed", "shared", "budget"), [(0, 90, 20), (1, 30, 150), (2, 90, 5000)])
 def test_a_gpu_s_attention_of_one_call_gives_what_plain_rows_give(model: Any, seed: int, shared: int, budget: int) -> None:
-    gives_what_plain_rows_give(model, seed, shared, budget, "mask")
+    assert farthest_from_plain_rows(model, seed, shared, budget, "mask") < 1e-4
 
 
-def gives_what_plain_rows_give(model: Any, seed: int, shared: int, budget: int, engine: Engine) -> None:
+def test_the_probe_reads_as_many_tokens_at_once_as_a_gpu_s_kernel_for_long_batches_takes() -> None:
+    rows = probe_rows(tuple(range(probe_length(LlamaConfig(**SMALL)))))
+    assert tokens_read(grow_tree(rows, least_saving=LEAST_SAVING)) >= 128
+
+
+def farthest_from_plain_rows(model: Any, seed: int, shared: int, budget: int, engine: Engine) -> float:
+    """The largest difference of a logit, at places that are drawn."""
     rng = np.random.default_rng(seed)
     base = rng.integers(0, 50, shared).tolist()
     rows = [
@@ -121,11 +128,12 @@ def gives_what_plain_rows_give(model: Any, seed: int, shared: int, budget: int, 
         for place, logits in zip(places, part, strict=True)
     }
     assert found.keys() == {(row, position) for row, positions in enumerate(wanted) for position in positions}
+    apart = 0.0
     for row, tokens in enumerate(rows):
         with torch.inference_mode():
             plain = model(input_ids=torch.tensor([tokens]), use_cache=False).logits[0]
-        for position in wanted[row]:
-            assert torch.allclose(found[row, position], plain[position], atol=1e-4)
+        apart = max(apart, *(float((found[row, position] - plain[position]).abs().max()) for position in wanted[row]))
+    return apart
 
 
 @unhurried
