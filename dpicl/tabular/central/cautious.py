@@ -26,7 +26,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from scipy.special import softmax
 
 from dpicl.tabular.central.graphical_model import GraphicalModel, NoisyMarginal, added, graphical_model, row_count
 
@@ -82,6 +81,8 @@ def cautious_rows(model: GraphicalModel, count: int, chance: np.random.Generator
 
 def _with_shares(lean: np.ndarray, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """log b and q of equation (4), by iterative scaling."""
+    from scipy.special import softmax  # a third of a second to import: only where it is called
+
     favour = np.log(shares)
     for _ in range(_SCALINGS):
         favour = favour + np.log(shares / softmax(lean + favour, axis=1).mean(axis=0))
