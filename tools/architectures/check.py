@@ -95,15 +95,15 @@ class Oracle:
         return np.asarray(whole_votes(logits[:, torch.from_numpy(candidates)], RULE, torch).sum(0))
 
 
-def check(name: str, tokenizer_folder: Path, home: Path) -> Finding:
-    """Build one architecture and compare."""
+def check(name: str, tokenizer_folder: Path, home: Path, device: str = "cpu") -> Finding:
+    """Build one architecture, read it in float32 on a device, and compare with plain transformers on the CPU."""
     try:
         write_small(name, tokenizer_folder, home)
     except Exception as error:  # noqa: BLE001 - an architecture fails in any way
         return Finding(name, "not built", sentence=_sentence(error))
     gc.collect()
     try:
-        scorer = TransformersScorer(str(home), device="cpu", token_budget=600)
+        scorer = TransformersScorer(str(home), device=device, token_budget=600)
     except ModelError as error:
         return Finding(name, "refused", sentence=str(error).replace(f"model {home.name!r}", "the model"))
     except Exception as error:  # noqa: BLE001
