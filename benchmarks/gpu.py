@@ -23,7 +23,7 @@ from dpicl.lm.local.tree_reader import LEAST_SAVING, read_shared
 from dpicl.lm.requests import Tokens
 
 DEVICE, KIND, BUDGET = token_speed.DEVICE, token_speed.DEVICE.type, token_speed.BUDGET
-SHAPES_HERE = ("7B", "13B") if KIND == "cuda" else ("100M",)
+SHAPES_HERE = ("7B", "13B", "8B") if KIND == "cuda" else ("100M",)
 DTYPE = {"cpu": torch.float32, "cuda": torch.bfloat16}[KIND]
 FEW, ROUNDS, SIDE = 8, 3, {"cpu": 1024, "cuda": 8192}[KIND]
 

@@ -18,8 +18,13 @@ from dpicl.engine.models import public_corpus
 from dpicl.lm.local.tiny import build_tiny_model
 from dpicl.lm.local.transformers_backend import TransformersScorer
 
-QUERIES, PROMPTS, NEW_TOKENS, ROUNDS = 2, 10, 60, 3
-GOAL = 10 if torch.cuda.is_available() else 3
+NEW_TOKENS, ROUNDS = 60, 3
+KIND = "cuda" if torch.cuda.is_available() else "cpu"
+SHAPE, DTYPE, QUERIES, PROMPTS, LOOPED, GOAL = {
+    "cpu": ("100M", "float32", 2, 10, 5, 3),
+    "cuda": ("7B", "bfloat16", 1, 100, 4, 10),
+}[KIND]
+"""`LOOPED` prompts of a round are read by the loop."""
 WORDS = [
     "meet",
     "tomorrow",
@@ -55,7 +60,7 @@ def _saved(folder: Path) -> str:
     """Random weights behind the tiny model's tokenizer."""
     tiny = build_tiny_model(folder, public_corpus())
     target = folder / "random"
-    random_llama().save_pretrained(target)
+    random_llama(SHAPE, getattr(torch, DTYPE), KIND).save_pretrained(target)
     for path in tiny.glob("token*"):
         shutil.copy(path, target)
     return str(target)
@@ -77,15 +82,15 @@ def _seconds(work: Callable[[], object]) -> float:
 
 
 def measure(figures: Figures) -> None:
-    """Rounds with prompts of their own; the loop reads every fourth prompt."""
+    """Rounds with prompts of their own."""
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
-        model = TransformersScorer(_saved(Path(folder)), name="random")
+        model = TransformersScorer(_saved(Path(folder)), name="random", dtype=DTYPE)
         ratios = []
         for seed in range(ROUNDS):
             prompts = _prompts(seed)
             together = _seconds(lambda prompts=prompts: model.generate(prompts, new_tokens=NEW_TOKENS)) / len(prompts)  # type: ignore[misc]
-            few = prompts[::4]
+            few = prompts[:: len(prompts) // LOOPED]
             alone = _seconds(lambda few=few: _loop(model, few)) / len(few)  # type: ignore[misc]
             print(f"one prompt, {NEW_TOKENS} new tokens: {alone:.2f} s in a loop, {together:.2f} s together")
             ratios.append(alone / together)

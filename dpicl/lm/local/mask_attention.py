@@ -2,6 +2,7 @@
 
 Method      FlexAttention (arXiv 2412.05496), compiled when a model that is loaded is probed, and again for other kinds of shapes. Segments
             are numbered so that every subtree is in one piece; segment a is an ancestor of segment b, or b itself, where a <= b < end(a).
+            Queries fill whole blocks: FlexAttention's other kernel, for few queries, fails where several heads share a key (torch 2.11).
 Not covered memory: a mask is written out, a byte for every query and key of a batch.
 """
 
@@ -14,8 +15,12 @@ from typing import Any
 
 import torch
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+from torch.nn.functional import pad
 
 from dpicl.lm.local.block_attention import Pair
+
+BLOCK = 128
+"""Of queries: see above."""
 
 
 @dataclass(frozen=True)
@@ -37,12 +42,14 @@ class ByMask:
         """Every token to its path, up to itself."""
         if query.device not in self._masks:  # of several devices, each has some of the layers
             self._masks[query.device] = self._mask(query.device)
-        mask, grouped = self._masks[query.device], query.shape[1] > bank[0].shape[1]
-        attended: torch.Tensor = _kernel(query.device.type)(query, *bank, block_mask=mask, scale=scaling, enable_gqa=grouped)
-        return attended
+        mask, grouped, asked = self._masks[query.device], query.shape[1] > bank[0].shape[1], query.shape[2]
+        filled = pad(query, (0, 0, 0, -asked % BLOCK))
+        attended: torch.Tensor = _kernel(query.device.type)(filled, *bank, block_mask=mask, scale=scaling, enable_gqa=grouped)
+        return attended[:, :, :asked]
 
     def _mask(self, device: torch.device) -> Any:
-        segments, ends, places = (numbers.to(device) for numbers in (self.segments, self.ends, self.places))
+        filled = torch.cat([self.places, self.places[-1:].expand(-len(self.places) % BLOCK)])
+        segments, ends, places = (numbers.to(device) for numbers in (self.segments, self.ends, filled))
 
         def allowed(_: Any, __: Any, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
             place = places[query]

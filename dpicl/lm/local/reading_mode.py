@@ -27,7 +27,7 @@ _WINDOWS = ("sliding_window", "attention_window_size", "attention_chunk_size", "
 _SELECTED = ("index_topk", "indexer_budget", "keep_window_size")
 _GROWING_ROPES = ("dynamic", "longrope")
 _BUDGET, _WHOLE = 128, 4096
-"""Tokens at once: several batches of the probe, or one. From 128 queries on FlexAttention takes another kernel."""
+"""Tokens at once: several batches of the probe, or one."""
 Place = tuple[int, int]
 Reading = Iterator[tuple[Places, torch.Tensor]]
 
@@ -57,7 +57,7 @@ def find_mode(model: Any, name: str, probe: Tokens, device: torch.device, *, sha
 
 
 def _shares(model: Any, rows: Sequence[Tokens], plain: dict[Place, torch.Tensor], device: torch.device) -> bool:
-    """Whether a tree gives what plain prompts give: in short batches, which remember, and in one, which has a kernel of its own on a GPU."""
+    """Whether a tree gives what plain prompts give: in short batches, which remember, and in one, which fills several blocks of a GPU."""
     budgets = (_BUDGET, _WHOLE)
     return all(_agrees(read_shared(model, rows, _wanted(rows), device=device, token_budget=budget), plain, model) for budget in budgets)
 
