@@ -8,6 +8,7 @@ depend on the batch.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, Literal
 
 import numpy as np
@@ -15,7 +16,8 @@ import torch
 from transformers import LogitsProcessor, LogitsProcessorList
 
 from dpicl.lm.local.batching import pad_left, plan_batches
-from dpicl.lm.local.padded_reader import ReadingMode, read_padded, run_with_oom_retry, tolerance_of
+from dpicl.lm.local.full_precision import in_float32, is_half
+from dpicl.lm.local.padded_reader import EXACT, ReadingMode, read_padded, run_with_oom_retry, tolerance_of
 from dpicl.lm.requests import Tokens, before_stop
 from dpicl.randomness import stream
 
@@ -97,18 +99,19 @@ def generate(
 
 
 def _follows(model: Any, rows: Sequence[Tokens], limits: Mapping[str, Any]) -> bool:
-    """Whether the logits of every token that transformers writes are those of plain reading."""
+    """Whether the logits of every token that transformers writes are those of plain reading; of a model in half precision, in float32."""
+    half = is_half(model)
+    tolerance = EXACT if half else tolerance_of(model)
     try:
-        with torch.inference_mode():
+        with torch.inference_mode(), in_float32(model) if half else nullcontext():
             output = _written(model, rows, _PROBED, limits["device"], output_logits=True, min_new_tokens=_PROBED)
-        whole = [row + tuple(new) for row, new in zip(rows, output.sequences[:, max(map(len, rows)) :].tolist(), strict=True)]
-        wanted = [tuple(range(len(row) - 1, len(row) - 1 + _PROBED)) for row in rows]
-        tolerance = tolerance_of(model)
-        return all(
-            torch.allclose(output.logits[place - len(rows[row]) + 1][row].float(), logits.float(), rtol=tolerance, atol=tolerance)
-            for places, part in read_padded(model, whole, wanted, **limits)
-            for (row, place), logits in zip(places, part, strict=True)
-        )
+            whole = [row + tuple(new) for row, new in zip(rows, output.sequences[:, max(map(len, rows)) :].tolist(), strict=True)]
+            wanted = [tuple(range(len(row) - 1, len(row) - 1 + _PROBED)) for row in rows]
+            return all(
+                torch.allclose(output.logits[place - len(rows[row]) + 1][row].float(), logits.float(), rtol=tolerance, atol=tolerance)
+                for places, part in read_padded(model, whole, wanted, **limits)
+                for (row, place), logits in zip(places, part, strict=True)
+            )
     except Exception:  # noqa: BLE001 - a model of any kind may fail in any way
         return False
 

@@ -25,6 +25,8 @@ READ_AS: dict[Layout, str] = {
     "equal": "batches of equal length",
     "alone": "one prompt at a time",
 }
+EXACT = 1e-3
+"""What rounding may do in float32."""
 LAYOUTS: tuple[Layout, ...] = tuple(READ_AS)
 """The faster ones first; `alone` is what transformers itself does with one prompt."""
 
@@ -95,7 +97,7 @@ def read_padded(
 
 def tolerance_of(model: Any) -> float:
     """What rounding may do to logits, absolutely and relatively, where a model is read in two ways."""
-    return 1e-3 if model.dtype == torch.float32 else 0.1
+    return EXACT if model.dtype == torch.float32 else 0.1
 
 
 def run_with_oom_retry(items: Sequence[Item], attempt: Callable[[Sequence[Item]], Result]) -> Iterator[Result]:

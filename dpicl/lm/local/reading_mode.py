@@ -10,13 +10,16 @@ Not covered what differs only in prompts that are longer than the probe's, but f
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 
 from dpicl.errors import ModelError
-from dpicl.lm.local.padded_reader import LAYOUTS, Places, ReadingMode, read_padded, tolerance_of
+from dpicl.lm.local.full_precision import in_float32, is_half
+from dpicl.lm.local.padded_reader import EXACT, LAYOUTS, Places, ReadingMode, read_padded, tolerance_of
 from dpicl.lm.local.tree_attention import NAME
 from dpicl.lm.local.tree_reader import read_shared
 from dpicl.lm.requests import Tokens
@@ -28,6 +31,8 @@ _SELECTED = ("index_topk", "indexer_budget", "keep_window_size")
 _GROWING_ROPES = ("dynamic", "longrope")
 _BUDGET, _WHOLE = 128, 4096
 """Tokens at once: several batches of the probe, or one."""
+_ANY, _NEAR = 1e6, 0.6
+"""A tolerance that finds no fault; and a share of the spread of logits: other ways of reading that are wrong differ by it all, or by little."""
 Place = tuple[int, int]
 Reading = Iterator[tuple[Places, torch.Tensor]]
 
@@ -43,23 +48,64 @@ def find_mode(model: Any, name: str, probe: Tokens, device: torch.device, *, sha
         ModelError: it cannot be read, or its answer does not follow from what stands before it.
     """
     rows, options, apart = probe_rows(probe), frozenset(inspect.signature(model.forward).parameters), _apart(model.config)
-    plain = _plain(model, name, rows, {"use_cache": False} if "use_cache" in options else {}, device)
+    judge = _judge(model, name, rows, {"use_cache": False} if "use_cache" in options else {}, device)
     modes = [*(ReadingMode(layout, options, apart) for layout in LAYOUTS), ReadingMode("alone", frozenset())]
     limits: dict[str, Any] = {"device": device, "token_budget": _BUDGET}
     own = model.config.get_text_config()._attn_implementation
     for attention in (NAME, own) if share else (own,):
-        if not _attend(model, attention) or (attention == NAME and not _shares(model, rows, plain, device)):
+        if not _attend(model, attention) or (attention == NAME and not _shares(judge, device)):
             continue
         for mode in modes:
-            if _agrees(read_padded(model, rows, _wanted(rows), mode=mode, **limits), plain, model):
+            if judge.agrees(partial(read_padded, model, rows, _wanted(rows), mode=mode, **limits)):
                 return mode, attention == NAME
     raise ModelError(f"model {name!r} is a {type(model).__name__} that answers the same prompt in several ways; expected another model")
 
 
-def _shares(model: Any, rows: Sequence[Tokens], plain: dict[Place, torch.Tensor], device: torch.device) -> bool:
+@dataclass(frozen=True)
+class _Judge:
+    """What every way of reading must agree with: `plain`, closely, of a model in half precision in float32, whose rounding hides no mistake.
+
+    Args:
+        own: what plain prompts give in the model's own number format, where that is another one; a way must be near it.
+    """
+
+    model: Any
+    rows: Sequence[Tokens]
+    plain: dict[Place, torch.Tensor]
+    own: dict[Place, torch.Tensor] | None
+
+    def agrees(self, read: Callable[[], Reading]) -> bool:
+        """Whether a way of reading gives what plain prompts give; any failure says no."""
+        if self.own is None:
+            return _all(read, self.plain, partial(_close, tolerance=tolerance_of(self.model)))
+        with in_float32(self.model):
+            exact = _all(read, self.plain, _close)
+        return exact and _all(read, self.own, _near)
+
+
+def _judge(model: Any, name: str, rows: Sequence[Tokens], options: dict[str, Any], device: torch.device) -> _Judge:
+    """A model that cannot compute in float32 is judged as it is, with room for rounding."""
+    read = partial(_plain, model, name, rows, options, device)
+    if not (is_half(model) and _computes(model, rows[0], options, device)):
+        return _Judge(model, rows, read(tolerance_of(model)), None)
+    own = read(_ANY)
+    with in_float32(model):
+        return _Judge(model, rows, read(EXACT), own)
+
+
+def _computes(model: Any, row: Tokens, options: dict[str, Any], device: torch.device) -> bool:
+    """Whether it gives float32 when asked to."""
+    try:
+        with torch.inference_mode(), in_float32(model):
+            return bool(model(input_ids=torch.tensor([row], device=device), **options).logits.dtype == torch.float32)
+    except Exception:  # noqa: BLE001 - a model of any kind may fail in any way
+        return False
+
+
+def _shares(judge: _Judge, device: torch.device) -> bool:
     """Whether a tree gives what plain prompts give: in short batches, which remember, and in one, which fills several blocks of a GPU."""
-    budgets = (_BUDGET, _WHOLE)
-    return all(_agrees(read_shared(model, rows, _wanted(rows), device=device, token_budget=budget), plain, model) for budget in budgets)
+    asked = (judge.model, judge.rows, _wanted(judge.rows))
+    return all(judge.agrees(partial(read_shared, *asked, device=device, token_budget=budget)) for budget in (_BUDGET, _WHOLE))
 
 
 def probe_length(config: Any) -> int:
@@ -109,7 +155,9 @@ def _wanted(rows: Sequence[Tokens]) -> list[tuple[int, ...]]:
     return [tuple({len(row) - 1, len(row) // 2}) for row in rows]
 
 
-def _plain(model: Any, name: str, rows: Sequence[Tokens], options: dict[str, Any], device: torch.device) -> dict[Place, torch.Tensor]:
+def _plain(
+    model: Any, name: str, rows: Sequence[Tokens], options: dict[str, Any], device: torch.device, tolerance: float
+) -> dict[Place, torch.Tensor]:
     """What transformers itself gives at the wanted places; a prompt that ends there must give the same, and so must the last one again."""
 
     def read(row: Tokens) -> torch.Tensor:
@@ -133,8 +181,8 @@ def _plain(model: Any, name: str, rows: Sequence[Tokens], options: dict[str, Any
         raise ModelError(f"model {name!r} answered with numbers that are not finite; expected dtype float32 or bfloat16")
     if drawn:
         raise ModelError(f"{kind} that draws at random while it reads; expected a model whose answers follow from the prompt")
-    follows = all(_close(logits[len(row) // 2], middle, model) for row, logits, middle in zip(rows, whole, middles, strict=True))
-    if not (follows and _close(again, whole[-1], model)):
+    follows = all(_close(logits[len(row) // 2], middle, tolerance) for row, logits, middle in zip(rows, whole, middles, strict=True))
+    if not (follows and _close(again, whole[-1], tolerance)):
         raise ModelError(f"{kind}, whose answer depends on more than what stands before it; expected a model that reads from left to right")
     return {(row, place): whole[row][place] for row, places in enumerate(_wanted(rows)) for place in places}
 
@@ -144,18 +192,22 @@ def _chance(device: torch.device) -> torch.Tensor:
     return torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
 
 
-def _agrees(read: Reading, plain: dict[Place, torch.Tensor], model: Any) -> bool:
-    """Whether a way of reading gives what plain prompts give; any failure says no."""
+def _all(read: Callable[[], Reading], plain: dict[Place, torch.Tensor], alike: Callable[[torch.Tensor, torch.Tensor], bool]) -> bool:
+    """Whether all places are read, alike; any failure says no."""
     try:
-        found = {place: row for places, part in read for place, row in zip(places, part.float(), strict=True)}
+        found = {place: row for places, part in read() for place, row in zip(places, part.float(), strict=True)}
     except Exception:  # noqa: BLE001 - as above
         return False
-    return found.keys() == plain.keys() and all(_close(found[place], plain[place], model) for place in plain)
+    return found.keys() == plain.keys() and all(alike(found[place], plain[place]) for place in plain)
 
 
-def _close(one: torch.Tensor, other: torch.Tensor, model: Any) -> bool:
-    tolerance = tolerance_of(model)
+def _close(one: torch.Tensor, other: torch.Tensor, tolerance: float = EXACT) -> bool:
     return one.shape == other.shape and bool(torch.allclose(one, other, rtol=tolerance, atol=tolerance))
+
+
+def _near(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Rounding makes a few hundredths of the spread, and tenths where it sends a token to another expert."""
+    return one.shape == other.shape and bool((one - other).square().mean().sqrt() <= _NEAR * other.std())
 
 
 def _attend(model: Any, attention: str) -> bool:
