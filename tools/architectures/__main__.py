@@ -1,10 +1,11 @@
-"""`python -m tools.architectures [NAME …]`: check architectures, all or these, each in a process of its own, and keep what was found.
+"""`python -m tools.architectures [--device cuda] [NAME …]`: check architectures, all or these, each in a process of its own.
 
-A process that dies or hangs is a finding as well. `docs/reference/models.md` is made of what is kept.
+What was found on a CPU is kept. A process that dies or hangs is a finding as well. `docs/reference/models.md` is made of what is kept.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import multiprocessing
 import sys
@@ -26,12 +27,12 @@ SECONDS = 900
 PROCESSES = 2
 
 
-def checked(name: str, tokenizer_folder: Path) -> Finding:
+def checked(name: str, tokenizer_folder: Path, device: str = "cpu") -> Finding:
     """The finding of one architecture, whatever its process does."""
-    context = multiprocessing.get_context("fork")
+    context = multiprocessing.get_context("fork") if device == "cpu" else multiprocessing.get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)
     with tempfile.TemporaryDirectory() as folder:
-        process = context.Process(target=_check, args=(name, tokenizer_folder, Path(folder) / "model", sender))
+        process = context.Process(target=_check, args=(name, tokenizer_folder, Path(folder) / "model", device, sender))
         process.start()
         sender.close()
         try:
@@ -43,23 +44,29 @@ def checked(name: str, tokenizer_folder: Path) -> Finding:
     return finding
 
 
-def _check(name: str, tokenizer_folder: Path, home: Path, sender: object) -> None:
+def _check(name: str, tokenizer_folder: Path, home: Path, device: str, sender: object) -> None:
     torch.set_num_threads(1)
     logging.disable_progress_bar()
     logging.set_verbosity_error()
-    sender.send(check(name, tokenizer_folder, home))  # type: ignore[attr-defined]
+    sender.send(check(name, tokenizer_folder, home, device))  # type: ignore[attr-defined]
 
 
 def main() -> None:
-    """Print what was found, and keep it."""
-    chosen = sys.argv[1:] or names()
+    """Print what was found, and keep what a CPU gives."""
+    parser = argparse.ArgumentParser(prog="python -m tools.architectures", description=__doc__)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("names", nargs="*", default=names())
+    asked = parser.parse_args()
+    chosen = asked.names
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(PROCESSES) as pool:
         tokenizer_folder = build_tiny_model(Path(folder), [*PROMPTS, " a clerk of the state"])
         findings = []
-        for finding in pool.map(lambda name: checked(name, tokenizer_folder), chosen):
+        for finding in pool.map(lambda name: checked(name, tokenizer_folder, asked.device), chosen):
             findings.append(finding)
             sys.stdout.write(f"{finding.name}: {finding.verdict}; {finding.reads}; {finding.sentence}\n")
             sys.stdout.flush()
+    if asked.device != "cpu":
+        return
     kept = {} if chosen == names() else {one["name"]: one for one in json.loads(RESULTS.read_text(encoding="utf-8"))["findings"]}
     kept |= {finding.name: asdict(finding) for finding in findings}
     content = {"transformers": transformers.__version__, "findings": [kept[name] for name in sorted(kept)]}

@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+from dpicl.lm.requests import Tokens
+
 HALF = (torch.bfloat16, torch.float16)
 
 
@@ -21,7 +23,7 @@ def is_half(model: Any) -> bool:
 
 @contextmanager
 def in_float32(model: Any) -> Iterator[None]:
-    """Let a model compute so within the block; one whose weights are float32 does anyway."""
+    """Let a model compute so within the block, see `can_be_exact`."""
     held: list[list[tuple[torch.Tensor, torch.Tensor]]] = []
 
     def cast(module: Any, _: Any) -> None:
@@ -44,3 +46,14 @@ def in_float32(model: Any) -> Iterator[None]:
             hook.remove()
         while held:
             put_back()
+
+
+def can_be_exact(model: Any, row: Tokens, device: torch.device) -> bool:
+    """Whether a model in half precision computes in float32 when it is asked to; parts written for one number format cannot."""
+    if not is_half(model):
+        return False
+    try:
+        with torch.inference_mode(), in_float32(model):
+            return bool(model(input_ids=torch.tensor([row], device=device)).logits.dtype == torch.float32)
+    except Exception:  # noqa: BLE001 - a model of any kind may fail in any way
+        return False

@@ -16,7 +16,7 @@ import torch
 from transformers import LogitsProcessor, LogitsProcessorList
 
 from dpicl.lm.local.batching import pad_left, plan_batches
-from dpicl.lm.local.full_precision import in_float32, is_half
+from dpicl.lm.local.full_precision import can_be_exact, in_float32
 from dpicl.lm.local.padded_reader import EXACT, ReadingMode, read_padded, run_with_oom_retry, tolerance_of
 from dpicl.lm.requests import Tokens, before_stop
 from dpicl.randomness import stream
@@ -99,11 +99,11 @@ def generate(
 
 
 def _follows(model: Any, rows: Sequence[Tokens], limits: Mapping[str, Any]) -> bool:
-    """Whether the logits of every token that transformers writes are those of plain reading; of a model in half precision, in float32."""
-    half = is_half(model)
-    tolerance = EXACT if half else tolerance_of(model)
+    """Whether the logits of every token that transformers writes are those of plain reading; of a model in half precision, in float32 if it can."""
+    exact = can_be_exact(model, rows[0], limits["device"])
+    tolerance = EXACT if exact else tolerance_of(model)
     try:
-        with torch.inference_mode(), in_float32(model) if half else nullcontext():
+        with torch.inference_mode(), in_float32(model) if exact else nullcontext():
             output = _written(model, rows, _PROBED, limits["device"], output_logits=True, min_new_tokens=_PROBED)
             whole = [row + tuple(new) for row, new in zip(rows, output.sequences[:, max(map(len, rows)) :].tolist(), strict=True)]
             wanted = [tuple(range(len(row) - 1, len(row) - 1 + _PROBED)) for row in rows]

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from dpicl.errors import ModelError
-from dpicl.lm.local.full_precision import in_float32, is_half
+from dpicl.lm.local.full_precision import can_be_exact, in_float32
 from dpicl.lm.local.padded_reader import EXACT, LAYOUTS, Places, ReadingMode, read_padded, tolerance_of
 from dpicl.lm.local.tree_attention import NAME
 from dpicl.lm.local.tree_reader import read_shared
@@ -86,20 +86,11 @@ class _Judge:
 def _judge(model: Any, name: str, rows: Sequence[Tokens], options: dict[str, Any], device: torch.device) -> _Judge:
     """A model that cannot compute in float32 is judged as it is, with room for rounding."""
     read = partial(_plain, model, name, rows, options, device)
-    if not (is_half(model) and _computes(model, rows[0], options, device)):
+    if not can_be_exact(model, rows[0], device):
         return _Judge(model, rows, read(tolerance_of(model)), None)
     own = read(_ANY)
     with in_float32(model):
         return _Judge(model, rows, read(EXACT), own)
-
-
-def _computes(model: Any, row: Tokens, options: dict[str, Any], device: torch.device) -> bool:
-    """Whether it gives float32 when asked to."""
-    try:
-        with torch.inference_mode(), in_float32(model):
-            return bool(model(input_ids=torch.tensor([row], device=device), **options).logits.dtype == torch.float32)
-    except Exception:  # noqa: BLE001 - a model of any kind may fail in any way
-        return False
 
 
 def _shares(judge: _Judge, device: torch.device) -> bool:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 from pathlib import Path
 
 import pytest
 import torch
+from transformers import AutoModelForCausalLM
 
+from dpicl.lm.local.full_precision import in_float32
 from dpicl.lm.local.tiny import build_tiny_model
 from dpicl.lm.local.transformers_backend import TransformersScorer
 from tools.architectures.__main__ import RESULTS, checked
@@ -55,6 +58,21 @@ def test_rounding_of_half_precision_hides_no_mistake_and_makes_none(name: str, t
     write_small(name, tokenizer_folder, tmp_path / "model")
     half, single = (TransformersScorer(str(tmp_path / "model"), device="cpu", dtype=dtype) for dtype in ("bfloat16", "float32"))
     assert (half.reads, half.writing) == (single.reads, single.writing)
+
+
+def test_a_model_computes_in_float32_as_one_of_its_weights_does_and_is_as_it_was_after_it(tokenizer_folder: Path, tmp_path: Path) -> None:
+    write_small("mixtral", tokenizer_folder, tmp_path / "model")
+    half = AutoModelForCausalLM.from_pretrained(tmp_path / "model", dtype=torch.bfloat16).eval()
+    tokens, single = torch.arange(5, 60)[None], deepcopy(half).float()
+    with torch.inference_mode():
+        before = half(input_ids=tokens).logits
+        with in_float32(half):
+            exact = half(input_ids=tokens).logits
+        assert (exact - single(input_ids=tokens).logits).abs().max() < 1e-5
+        assert torch.equal(half(input_ids=tokens).logits, before)
+        with pytest.raises(AttributeError), in_float32(half):
+            half(input_ids=tokens, attention_mask="none")
+        assert torch.equal(half(input_ids=tokens).logits, before), "also after a failure inside"
 
 
 @pytest.mark.exhaustive
