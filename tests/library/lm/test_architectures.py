@@ -52,12 +52,30 @@ def test_an_architecture_is_what_the_table_says(name: str, tokenizer_folder: Pat
     assert (finding.verdict, finding.reads) == (FINDINGS[name]["verdict"], FINDINGS[name]["reads"]), finding.sentence
 
 
-@pytest.mark.parametrize("name", ["qwen3", "mixtral", "llama4"])
+ROUNDED = ("dbrx", "minimax", "qwen3_next", "xlstm", "zamba")
+"""In bfloat16 read in a slower way than in float32, or not at all: their own rounding is large, or a part of them has one number format."""
+
+WRITTEN_OTHERWISE = ("nemotron_h", "zaya")
+"""One cannot compute in float32, and is judged with room for rounding; the other writes more slowly, by a difference of 1e-2."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("qwen3", "mixtral", "llama4"),
+        *(
+            pytest.param(name, marks=pytest.mark.exhaustive)
+            for name, one in sorted(FINDINGS.items())
+            if one["verdict"] == "right" and name not in ROUNDED and name not in ("qwen3", "mixtral", "llama4")
+        ),
+    ],
+)
 def test_rounding_of_half_precision_hides_no_mistake_and_makes_none(name: str, tokenizer_folder: Path, tmp_path: Path) -> None:
     """Prompts of Qwen 3 and Mixtral may share beginnings, whatever rounding does to experts; Llama 4's chunks differ in padding by less than that."""
     write_small(name, tokenizer_folder, tmp_path / "model")
     half, single = (TransformersScorer(str(tmp_path / "model"), device="cpu", dtype=dtype) for dtype in ("bfloat16", "float32"))
-    assert (half.reads, half.writing) == (single.reads, single.writing)
+    assert half.reads == single.reads
+    assert name in WRITTEN_OTHERWISE or half.writing == single.writing
 
 
 def test_a_model_computes_in_float32_as_one_of_its_weights_does_and_is_as_it_was_after_it(tokenizer_folder: Path, tmp_path: Path) -> None:
