@@ -33,7 +33,9 @@ LOCAL_CLUSTER: dict[str, Any] = {
     "scheduler_kwargs": {"dashboard_address": "127.0.0.1:0"},
     "silence_logs": logging.ERROR,
     "preload": ["tasks.preload"],
+    "memory_limit": None,
 }
+"""No limit of memory: by default a worker has a share for each core, and a model that fits the machine would end whichever worker loads it."""
 
 
 @contextmanager

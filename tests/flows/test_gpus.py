@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import Any
 
+import psutil
 import pytest
 from distributed import Client
 from distributed.diagnostics.plugin import SchedulerPlugin
 
 from dpicl.processes import VISIBLE, gpus_here
 from flows.gpus import GPU, LocalWorker
+from flows.runtime import local_cluster
 from tests.harness import SMALL, World, running_cluster
 
 
@@ -48,3 +51,19 @@ def test_devices_are_those_that_may_be_seen(monkeypatch: pytest.MonkeyPatch) -> 
     assert gpus_here() == []
     monkeypatch.setenv(VISIBLE, "GPU-8f1, 2")
     assert gpus_here() == ["GPU-8f1", "2"]
+
+
+@pytest.mark.exhaustive
+def test_a_worker_may_load_whatever_the_machine_has_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VISIBLE, "")
+    with local_cluster(16) as cluster, Client(cluster) as client:
+        share = psutil.virtual_memory().total // 16
+        held = client.submit(_held, share + share // 4, pure=False)
+        assert held.result(timeout=60) > share
+
+
+def _held(size: int) -> int:
+    """Memory of this process while it holds so many bytes, long enough for whoever watches it."""
+    block = bytearray(b"1") * size
+    time.sleep(2)
+    return len(block)

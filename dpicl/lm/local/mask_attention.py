@@ -21,6 +21,8 @@ from dpicl.lm.local.block_attention import Pair
 
 BLOCK = 128
 """Of queries: see above."""
+_KINDS = 64
+"""Compiled at most, of number formats, grouped heads, batches of one block and of many; beyond, torch would compute each score apart, and not say so."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,11 @@ class ByMask:
             self._masks[query.device] = self._mask(query.device)
         mask, grouped, asked = self._masks[query.device], query.shape[1] > bank[0].shape[1], query.shape[2]
         filled = pad(query, (0, 0, 0, -asked % BLOCK))
-        attended: torch.Tensor = _kernel(query.device.type)(filled, *bank, block_mask=mask, scale=scaling, enable_gqa=grouped)
+        key, value = (part.contiguous() for part in bank)  # other strides would be compiled anew
+        with torch.compiler.config.patch(recompile_limit=_KINDS):  # type: ignore[attr-defined]
+            attended: torch.Tensor = _kernel(query.device.type)(
+                filled.contiguous(), key, value, block_mask=mask, scale=scaling, enable_gqa=grouped
+            )
         return attended[:, :, :asked]
 
     def _mask(self, device: torch.device) -> Any:
