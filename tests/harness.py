@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from multiprocessing import forkserver
 from os.path import commonprefix
 from pathlib import Path
@@ -34,8 +34,11 @@ import pytest
 import yaml
 
 from dpicl.engine.benchmarks import declare, read_content
+from dpicl.engine.execute import InProcess, run_units
+from dpicl.engine.plan import make_plan
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
+from dpicl.report.stages import report_steps
 from flows.runtime import LOCAL_CLUSTER
 from tests.guard import stop_with_parent
 from tests.library.examples import random_table, small_contract, tree
@@ -138,11 +141,23 @@ def new_place(root: Path) -> Place:
     for folder in (place.home, root / "data", root / "prefect", root / "dask", root / "tmp"):
         folder.mkdir(parents=True)
     shutil.copytree(REPOSITORY / "data_contracts", root / "contracts")
+    (root / "pipelines.yaml").write_text(_pipelines())
+    return place
+
+
+@cache
+def _pipelines() -> str:
     pipelines = yaml.safe_load((REPOSITORY / "pipelines.yaml").read_text())
     pipelines["models"]["fake"] = {"kind": "fake"}
     pipelines["pipelines"]["private"] = {**deepcopy(pipelines["pipelines"]["demo"]), "baselines": False, "schedule": None}
-    (root / "pipelines.yaml").write_text(yaml.safe_dump(pipelines, sort_keys=False))
-    return place
+    return yaml.safe_dump(pipelines, sort_keys=False)
+
+
+def run_here(run_id: str, pipeline: str = "demo", **changes: Any) -> Path:
+    """Run a pipeline in this process, in the place that was entered, with no orchestrator."""
+    run = make_plan(pipeline, changes, run_id)
+    run_units(run, InProcess(), report_steps(run))
+    return run
 
 
 def publish(place: Place, name: str, **extra: str) -> None:

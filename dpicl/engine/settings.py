@@ -47,6 +47,14 @@ def _shipped(name: str) -> Path:
     return path if (path := _REPOSITORY / name).exists() else _PACKAGED / name
 
 
+def _yaml_names(folder: Path) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            return [entry.name for entry in entries if entry.name.endswith(".yaml")]
+    except OSError:
+        return []
+
+
 def _own(variable: str, name: str) -> Path:
     """The user's file or folder: the one that is named, or in the working directory; it may not be there."""
     return Path(os.environ.get(variable) or name).resolve()
@@ -233,7 +241,7 @@ class Settings:
     def contract_files(self) -> dict[str, Path]:
         """The file of every contract, by its name: of one name the user's own before a shipped one, whatever their kinds."""
         folders = [folder for layer in (_shipped(CONTRACTS), self.contracts) for folder in (layer / TEXTS, layer)]
-        return {path.stem: path for folder in folders for path in folder.glob("*.yaml")}
+        return {name.removesuffix(".yaml"): folder / name for folder in folders for name in _yaml_names(folder)}
 
     def own_names(self) -> list[str]:
         """Names of the contracts in the user's own folder."""
@@ -246,7 +254,7 @@ class Settings:
 
     def is_of_texts(self, path: Path) -> bool:
         """Whether a contract's file lies where those of texts do."""
-        return path.parent in (self.contracts / TEXTS, _shipped(CONTRACTS) / TEXTS)
+        return path.parent.name == TEXTS and path.parent in (self.contracts / TEXTS, _shipped(CONTRACTS) / TEXTS)
 
     def contract_names(self) -> list[str]:
         """Names of all contracts of tables."""

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.cli.test_json import printed
 from tests.flows.report_folder import Page
-from tests.harness import Place, call_main, complaint, install, said, shop, shop_rows
+from tests.harness import Place, call_main, complaint, install, run_here, said, shop, shop_rows
 
 Capture = pytest.CaptureFixture[str]
-_RUN = ("--datasets", "kiosk", "--methods", "gdp_tabicl", "--shots", "2", "--executor", "pool", "--workers", "1")
 
 
-def run(place: Place, name: str, *more: str) -> None:
-    done = place.dpicl("run", "private", *_RUN, "--run-id", name, *more, timeout=300)
-    assert done.returncode == 0, done.stderr
+def run(name: str, model: str, epsilons: list[str], seeds: Sequence[int] = (0, 1), datasets: Sequence[str] = ("kiosk",)) -> None:
+    grid = {"methods": ["gdp_tabicl"], "shots": [2], "epsilons": epsilons, "seeds": [*seeds], "datasets": [*datasets]}
+    run_here(name, "private", model=model, **grid)
 
 
 @pytest.fixture
 def runs(place: Place) -> Place:
     install(place, shop("kiosk"), shop_rows(60))
-    run(place, "hashed", "--model", "fake", "--epsilons", "1,inf", "--seeds", "0,1")
-    run(place, "random", "--model", "tiny", "--epsilons", "1,5,inf", "--seeds", "0,1")
+    run("hashed", "fake", ["1", "inf"])
+    run("random", "tiny", ["1", "5", "inf"])
     return place
 
 
@@ -59,13 +59,13 @@ def test_two_models_are_compared_answer_by_answer(runs: Place, capsys: Capture, 
 
 @pytest.mark.exhaustive
 def test_the_same_release_and_model_are_the_same(runs: Place, capsys: Capture) -> None:
-    run(runs, "again", "--model", "fake", "--epsilons", "1,inf", "--seeds", "0,1")
+    run("again", "fake", ["1", "inf"])
     assert "again and hashed are the same in 3 cells" in said(capsys, "compare", "hashed", "again")
 
 
 @pytest.mark.exhaustive
 def test_what_cannot_be_compared_is_one_sentence(runs: Place, capsys: Capture) -> None:
-    run(runs, "other", "--model", "fake", "--epsilons", "3", "--seeds", "5")
+    run("other", "fake", ["3"], seeds=[5])
     assert "runs hashed and other share no cell" in complaint(call_main(["compare", "hashed", "other"], capsys))
     assert "no such run" in complaint(call_main(["compare", "hashed", "nowhere"], capsys))
     assert "named twice" in complaint(call_main(["compare", "hashed", "hashed"], capsys))
@@ -85,7 +85,7 @@ def test_a_private_table_is_compared_by_what_was_released(place: Place, capsys: 
     del counted["queries"]
     install(place, counted, shop_rows(200))
     for name, model in (("one", "fake"), ("two", "tiny")):
-        run(place, name, "--model", model, "--epsilons", "1", "--seeds", "0", "--datasets", "till,counted")
+        run(name, model, ["1"], seeds=[0], datasets=["till", "counted"])
     told = printed("dpicl compare RUN RUN", said(capsys, "compare", "one", "two", "--json"))
     assert {(cell["dataset"], cell["by_answer"]) for cell in told["cells"]} == {("till", True), ("counted", False)}
     assert any("counted: only means are compared, since only noisy counts" in one for one in told["notes"])

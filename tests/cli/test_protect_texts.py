@@ -12,11 +12,10 @@ import dpicl
 from dpicl.engine.releases import open_ledger
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError, ParameterError
-from tests.harness import Place, call_main, complaint, install_texts, letters, new_place, said
+from tests.harness import Place, call_main, complaint, install_texts, letters, new_place, run_here, said
 from tests.library.text_contracts import lines, records
 
 Capture = pytest.CaptureFixture[str]
-RUN = ("--datasets", "notes", "--epsilons", "4", "--shots", "2", "--seeds", "0")
 PROTECT = ("protect", "notes", "--epsilon", "4", "--shots", "2")
 
 
@@ -26,9 +25,8 @@ def released(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     place = new_place(tmp_path_factory.mktemp("texts") / "place")
     content = letters("notes", private=True)
     install_texts(place, content, lines(records(40)), lines(records(4)))
-    finished = place.dpicl("run", "few-shot-generation", *RUN, "--model", "fake", "--executor", "pool", "--run-id", "made")
-    assert finished.returncode == 0, finished.stderr
     with place.entered():
+        run_here("made", "few-shot-generation", datasets=["notes"], epsilons=[4], shots=[2], seeds=[0], model="fake")
         yield place
 
 

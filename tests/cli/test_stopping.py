@@ -77,8 +77,14 @@ main()
 """Is told to stop while Python clears its modules, after all that is called at the end."""
 
 
-@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize(
+    ("sign", "again"),
+    [
+        *((sign, True) for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)),
+        (signal.SIGINT, False),
+        *(pytest.param(sign, False, marks=pytest.mark.exhaustive) for sign in (signal.SIGTERM, signal.SIGHUP)),
+    ],
+)
 def test_no_command_can_hold_on(tmp_path: Path, sign: signal.Signals, again: bool) -> None:
     rows = tmp_path / "rows"
     process = subprocess.Popen([sys.executable, "-c", STUBBORN, str(rows)], stderr=subprocess.PIPE, text=True, start_new_session=True)
@@ -128,7 +134,9 @@ def _stop_when(place: Place, arguments: tuple[str, ...], seen: Callable[[], bool
     return process.returncode, err
 
 
-@pytest.mark.parametrize(("command", "sign"), [("protect", signal.SIGTERM), ("synth", signal.SIGINT)])
+@pytest.mark.parametrize(
+    ("command", "sign"), [("protect", signal.SIGTERM), pytest.param("synth", signal.SIGINT, marks=pytest.mark.exhaustive)]
+)
 def test_a_stopped_release_leaves_no_row_and_no_file(place: Place, command: str, sign: signal.Signals) -> None:
     name = install(place, shop("till", private=True), shop_rows(3000))
     out = place.root / "out" / "rows.csv"

@@ -15,17 +15,14 @@ import yaml
 
 from dpicl.engine.artefacts import PREDICTIONS
 from dpicl.engine.batches import split_key
-from dpicl.engine.execute import InProcess, run_units
-from dpicl.engine.plan import make_plan
 from dpicl.engine.run_folder import open_unit, read_plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.stages.score import read_prompts
 from dpicl.methods.tabular_answers import continuations_of
-from dpicl.report.stages import report_steps
 from dpicl.session import Session
 from dpicl.tabular.reading.source import load_source
 from dpicl.tabular.reading.split import split_table
-from tests.harness import Place, new_place, publish
+from tests.harness import Place, new_place, publish, run_here
 from tests.library.examples import small_contract
 from tests.library.kinds import every_kind, kind_contract, kind_rows, kind_tree
 from tests.methods.examples import TABULAR, UNLABELLED
@@ -50,8 +47,7 @@ def _install(place: Place, kind: str, *, private: bool = False) -> None:
 def _run(methods: Sequence[str] = TABULAR, pipeline: str = "demo") -> tuple[Path, str, pd.DataFrame]:
     """A run of methods, its report and its results."""
     grid = {"methods": [*methods], "datasets": ["customers"], "epsilons": [1], "shots": [1], "seeds": [0], "model": "fake"}
-    run = make_plan(pipeline, grid, "kinds")
-    run_units(run, InProcess(), report_steps(run))
+    run = run_here("kinds", pipeline, **grid)
     return run, (run / "report.md").read_text("utf-8"), pd.read_csv(run / "results.csv")
 
 

@@ -30,6 +30,7 @@ SLOW = (
     "evolved-release",
     "few-shot-fixed",
     "few-shot-fresh",
+    "gaussian-choice",
     "gaussian-release",
     "gdp-release-1-column",
     "gdp-release-2-columns",
@@ -38,7 +39,9 @@ SLOW = (
     "gdp-release-subsampled",
     "keyword-joint",
     "mst-release",
+    "noisy-mean-centre",
     "noisy-mean-lower",
+    "tab-pate-votes",
 )
 """Releases of several draws, each of which `make test` audits by itself, and variants; test_membership.py attacks releases."""
 

@@ -107,9 +107,14 @@ def charge_every_try() -> None:
 MUTANTS = {last_wins: "second_draws", draw_first: "under_accounted", charge_every_try: "overcharged"}
 
 
+SCHEDULES = [Schedule(f"mutant-{number}", "ldp_tabicl", (("after read", number % 2),), TWINS, TWINS) for number in range(3)]
+
+
 @pytest.mark.parametrize("mutate", MUTANTS, ids=lambda mutate: mutate.__name__)
 def test_a_broken_protocol_is_caught(made: Rig, mutate: Callable[[], None]) -> None:
-    harm = MUTANTS[mutate]
-    schedules = [Schedule(f"mutant-{number}", "ldp_tabicl", (("after read", number % 2),), TWINS, TWINS) for number in range(3)]
-    assert sum(getattr(verdict, harm) for verdict in play(made, schedules, in_one_process, mutate=mutate)) > 0
-    assert sum(getattr(verdict, harm) for verdict in play(made, schedules, in_one_process)) == 0
+    assert sum(getattr(verdict, MUTANTS[mutate]) for verdict in play(made, SCHEDULES, in_one_process, mutate=mutate)) > 0
+
+
+def test_the_protocol_that_is_not_broken_harms_nothing_there(made: Rig) -> None:
+    verdicts = play(made, SCHEDULES, in_one_process)
+    assert verdicts == [sound(verdict) for verdict in verdicts]

@@ -16,7 +16,7 @@ from dpicl.engine.stage import StageFailed, stage
 from dpicl.errors import RunError
 from tasks.wrapper import as_task
 from tests.flows.planted import CANARIES, contract, table
-from tests.harness import World, call_main, complaint, install, new_place
+from tests.harness import Place, call_main, complaint, install, new_place
 from tests.leaks import hits
 
 Capture = pytest.CaptureFixture[str]
@@ -110,14 +110,19 @@ def test_an_unknown_format_is_refused_before_anything_begins(tmp_path: Path, mon
     assert not (place.home / "runs").exists()
 
 
-def test_every_line_of_a_run_is_json_from_all_its_processes_and_none_holds_a_canary(world: World) -> None:
-    """On the session's server, with workers of its own: they write to the same standard error."""
-    install(world, contract("logged", private=True), table())
+@pytest.mark.parametrize("executor", ["pool", pytest.param("prefect", marks=pytest.mark.exhaustive)])
+def test_every_line_of_a_run_is_json_from_all_its_processes_and_none_holds_a_canary(
+    request: pytest.FixtureRequest, tmp_path: Path, executor: str
+) -> None:
+    """With workers of its own, on the session's server where there is one: they write to the same standard error."""
+    place: Place = new_place(tmp_path / "place") if executor == "pool" else request.getfixturevalue("world")
+    install(place, contract("logged", private=True), table())
     grid = ("--datasets", "logged", "--epsilons", "1", "--shots", "2", "--seeds", "0", "--model", "fake", "--workers", "1")
-    done = world.dpicl("run", "private", *grid, "--run-id", "logged", DASK_SCHEDULER_ADDRESS="", DPICL_LOG_FORMAT="json", timeout=300)
+    extra = {"DASK_SCHEDULER_ADDRESS": "", "DPICL_LOG_FORMAT": "json"}
+    done = place.dpicl("run", "private", *grid, "--executor", executor, "--run-id", "logged", timeout=300, **extra)
     assert done.returncode == 0, done.stderr
     told = lines(done.stderr)
-    assert {line["run"] for line in told} == {"logged"} and {line["attempt"] for line in told} == {1}
+    assert {line["run"] for line in told} == {"logged"} and {line.get("attempt") for line in told} == {1 if executor == "prefect" else None}
     ended = {(line["stage"], line.get("method", "")) for line in told if "seconds" in line}
     assert {("ingest", ""), ("split", ""), ("report", ""), ("aggregate", "gdp_tabicl"), ("randomise", "ldp_tabicl")} <= ended
     assert {("score", "gdp_tabicl"), ("score", "ldp_tabicl"), ("evaluate", "ldp_tabicl")} <= ended, "what workers do"

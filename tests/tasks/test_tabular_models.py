@@ -13,7 +13,6 @@ import pytest
 import yaml
 
 from dpicl.engine.artefacts import PREDICTIONS, read_queries, read_released
-from dpicl.engine.execute import InProcess, run_units
 from dpicl.engine.files import read_json
 from dpicl.engine.plan import draft_plan, make_plan
 from dpicl.engine.quote import quote_plan
@@ -27,8 +26,7 @@ from dpicl.lm.models import open_tabular
 from dpicl.lm.spec import ROWS_IN_CONTEXT, ModelSpec
 from dpicl.methods.row_contexts import answered_rows, contexts, row_method
 from dpicl.pipeline import Cell
-from dpicl.report.stages import report_steps
-from tests.harness import Place, install, install_texts, letters, new_place, publish, shop, shop_rows
+from tests.harness import Place, install, install_texts, letters, new_place, publish, run_here, shop, shop_rows
 from tests.library.kinds import kind_rows, kind_tree
 from tests.library.tabular_models import every_package, random_weights
 from tests.library.text_contracts import lines, records
@@ -55,9 +53,7 @@ def entered(place: Place, package: str = "tabicl", **entry: Any) -> None:
 
 
 def run_of(run_id: str = "a", pipeline: str = "demo", **changes: Any) -> Path:
-    run = make_plan(pipeline, {**GRID, **changes}, run_id)
-    run_units(run, InProcess(), report_steps(run))
-    return run
+    return run_here(run_id, pipeline, **{**GRID, **changes})
 
 
 def charged() -> list[str]:
@@ -123,7 +119,9 @@ def test_all_released_rows_are_read_where_there_are_fewer(place: Place) -> None:
 
 
 @every_package
-@pytest.mark.parametrize("kind", ["classes", "nullable number", "nullable classes"])
+@pytest.mark.parametrize(
+    "kind", ["nullable classes", *(pytest.param(kind, marks=pytest.mark.exhaustive) for kind in ("classes", "nullable number"))]
+)
 def test_labels_of_every_kind_are_answered_with_values_that_may_be_missing(place: Place, package: str, kind: str) -> None:
     entered(place, package, rows=24)
     (place.root / "contracts" / "customers.yaml").write_text(yaml.safe_dump(kind_tree(kind), sort_keys=False, allow_unicode=True))

@@ -131,38 +131,3 @@ def test_stages_ask_a_model_through_these_doors_only() -> None:
         if re.search(r"\.(score|generate)\(", path.read_text())
     }
     assert asking == set()
-
-
-WRONG = """
-from dpicl.contract import Contract
-from dpicl.lm import HashScorer
-from dpicl.lm.egress import score_prompts, generate_texts
-from dpicl.tabular.prompts.serialize import central_demonstrations, central_queries, local_demonstrations, local_queries
-from dpicl.types import LocalReports, PrivateCodes, PrivateTable, QueryTable, ReleasedGroups, ReleasedPrompts, ReleasedRows
-
-def right(c: Contract, q: QueryTable, g: ReleasedGroups, r: ReleasedRows) -> None:
-    central_queries(q, c)
-    central_demonstrations(g, c)
-    local_demonstrations(r, lambda codes: codes, c)
-    score_prompts(HashScorer(), ReleasedPrompts(("a",)), [" No"])
-    generate_texts(HashScorer(), ReleasedPrompts(("a",)), new_tokens=1, stop=())
-
-def wrong(c: Contract, p: PrivateTable, k: PrivateCodes) -> None:
-    central_queries(p, c)
-    central_demonstrations(p, c)
-    local_demonstrations(k, lambda codes: codes, c)
-    local_queries(k, c)
-    score_prompts(HashScorer(), ["a"], [" No"])
-    generate_texts(HashScorer(), ["a"], new_tokens=1, stop=())
-"""
-
-
-def test_a_skipped_noise_step_is_a_type_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from mypy import api
-
-    (tmp_path / "snippet.py").write_text(WRONG)
-    monkeypatch.chdir(ROOT)
-    out, _, code = api.run(["--config-file", str(ROOT / "pyproject.toml"), str(tmp_path / "snippet.py")])
-    lines = {int(number) for number in re.findall(r"snippet\.py:(\d+): error", out)}
-    first = WRONG.splitlines().index("def wrong(c: Contract, p: PrivateTable, k: PrivateCodes) -> None:") + 2
-    assert code == 1 and lines == set(range(first, first + 6)), out
