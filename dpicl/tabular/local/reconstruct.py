@@ -80,12 +80,16 @@ def _grouped(laws: tuple[Response, ...]) -> list[np.ndarray]:
 
 def project_on_simplex(values: np.ndarray) -> np.ndarray:
     """The nearest point of the probability simplex; equation (2)."""
-    # A common shift changes nothing, and the one in the next line must not drown in 10^18.
-    values = values - values.max()
-    falling = np.sort(values)[::-1]
-    excess = (np.cumsum(falling) - 1) / np.arange(1, len(values) + 1)
-    level = excess[np.flatnonzero(falling > excess)[-1]]
-    return np.maximum(values - level, 0)
+    # A common shift changes nothing, and one must not drown in 10^18. What is nothing at a level too low stays so (Michelot 1986).
+    kept = values = values - values.max()
+    while True:
+        level = max((kept.sum() - 1) / len(kept), -1.0)
+        above = kept[kept > level]
+        if len(above) == len(kept):
+            break
+        kept = above
+    values -= level
+    return np.maximum(values, 0, out=values)
 
 
 def clip_and_renormalise(values: np.ndarray) -> np.ndarray:
@@ -99,7 +103,12 @@ def exact_row_counts(shares: np.ndarray, row_count: int) -> np.ndarray:
     ideal = shares * (row_count / shares.sum())
     counts = np.floor(ideal).astype(np.int64)
     missing = row_count - int(counts.sum())
-    counts[np.argsort(counts - ideal, kind="stable")[:missing]] += 1
+    if missing:
+        ideal -= counts
+        least = np.partition(ideal, -missing)[-missing]
+        counts[ideal > least] += 1
+        ties = np.flatnonzero(ideal == least)  # the first cells, as many as are left
+        counts[ties[: row_count - int(counts.sum())]] += 1
     return counts
 
 
@@ -117,5 +126,9 @@ def reconstruct(reports: LocalReports, laws: Sequence[Response], *, estimator: E
         raise ParameterError("estimator", estimator, "simplex, clip or none")
     sizes = [law.categories for law in laws]
     estimate = project(invert(report_counts(reports, sizes) / row_count, laws))
-    cells = np.repeat(np.arange(len(estimate)), exact_row_counts(estimate, row_count))
-    return ReleasedRows(np.stack(np.unravel_index(cells, sizes), axis=1).astype(np.uint8))
+    cells = np.flatnonzero(estimate)
+    repeats = exact_row_counts(estimate[cells], row_count)
+    levels = np.empty((len(cells), len(sizes)), dtype=np.uint8)
+    for column, size in reversed([*enumerate(sizes)]):
+        cells, levels[:, column] = np.divmod(cells, size)
+    return ReleasedRows(np.repeat(levels, repeats, axis=0))
