@@ -1,4 +1,4 @@
-"""Beyond the papers: accuracy for an epsilon, and what large tables cost."""
+"""Beyond the papers: accuracy for an epsilon."""
 
 from __future__ import annotations
 
@@ -14,15 +14,12 @@ from benchmarks.answers import (
     wide_local,
 )
 from benchmarks.figures import Figures
-from benchmarks.speed import group_speed, local_speed
 
 
 def main() -> None:
     """Measure everything; the slow parts last."""
     figures = Figures()
     for part in (
-        local_speed,
-        group_speed,
         demonstrations,
         averaged_draws,
         central_accuracy,

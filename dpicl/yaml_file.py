@@ -38,18 +38,18 @@ _PYDANTIC = re.compile("|".join(map(re.escape, _PLAIN)))
 Model = TypeVar("Model", bound=BaseModel)
 
 
-_Parser: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""Of libyaml where PyYAML was built with it, as its wheels are: a tenth of the time."""
+_BASES: Any = (yaml.composer.Composer, yaml.CSafeLoader) if yaml.__with_libyaml__ else (yaml.SafeLoader,)
+"""Events of libyaml where PyYAML was built with it, as its wheels are: a tenth of the time. It takes tabs between words, and other errors' words."""
 
 
-class _Loader(yaml.composer.Composer, _Parser):  # type: ignore[misc]
+class _Loader(*_BASES):  # type: ignore[misc]
     """SafeLoader that refuses duplicate keys, aliases, tags and deep nesting, and reads unusual scalars as text."""
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
     _values = _depth = 0
 
     def __init__(self, stream: str) -> None:
-        _Parser.__init__(self, stream)
+        _BASES[-1].__init__(self, stream)
         yaml.composer.Composer.__init__(self)
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
@@ -133,12 +133,14 @@ def parse_yaml(raw: bytes, file: str) -> Any:
         DeclarationError: it is not UTF-8 or not valid YAML.
     """
     try:
-        return yaml.load(raw.decode("utf-8"), Loader=_Loader)  # noqa: S506 - a SafeLoader, hardened
+        text = raw.decode("utf-8")
+        return yaml.load(text, Loader=_Loader)  # noqa: S506 - a SafeLoader, hardened
     except UnicodeDecodeError:
         raise DeclarationError(file, "", "is not UTF-8", "text in UTF-8") from None
     except yaml.YAMLError as error:
         mark, problem = getattr(error, "problem_mark", None), str(getattr(error, "problem", None) or "is not valid YAML")
-        raise DeclarationError(file, f"line {mark.line + 1}" if mark is not None else "", problem) from None
+        last = max(1, len(text.splitlines()))  # libyaml is a line further where a file ends too early
+        raise DeclarationError(file, f"line {min(mark.line + 1, last)}" if mark is not None else "", problem) from None
     except (ValueError, OverflowError):
         raise DeclarationError(file, "", "cannot be parsed", "plain, flat YAML") from None
 

@@ -35,7 +35,7 @@ LOCAL_CLUSTER: dict[str, Any] = {
     "preload": ["tasks.preload"],
     "memory_limit": None,
 }
-"""No limit of memory: by default a worker has a share for each core, and a model that fits the machine would end whichever worker loads it."""
+"""No limit of memory: by default each worker may use one core's share of it, and is ended when it loads a model of more. What fits is checked before."""
 
 
 @contextmanager

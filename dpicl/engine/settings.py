@@ -51,7 +51,11 @@ def _yaml_names(folder: Path) -> list[str]:
     try:
         with os.scandir(folder) as entries:
             return [entry.name for entry in entries if entry.name.endswith(".yaml")]
-    except OSError:
+    except (
+        FileNotFoundError,
+        NotADirectoryError,
+        PermissionError,
+    ):  # no others: a shipped contract would stand for one that cannot be seen
         return []
 
 
@@ -241,7 +245,7 @@ class Settings:
     def contract_files(self) -> dict[str, Path]:
         """The file of every contract, by its name: of one name the user's own before a shipped one, whatever their kinds."""
         folders = [folder for layer in (_shipped(CONTRACTS), self.contracts) for folder in (layer / TEXTS, layer)]
-        return {name.removesuffix(".yaml"): folder / name for folder in folders for name in _yaml_names(folder)}
+        return {Path(name).stem: folder / name for folder in folders for name in _yaml_names(folder)}
 
     def own_names(self) -> list[str]:
         """Names of the contracts in the user's own folder."""

@@ -98,9 +98,9 @@ def clip_and_renormalise(values: np.ndarray) -> np.ndarray:
     return np.asarray(clipped / clipped.sum())
 
 
-def exact_row_counts(shares: np.ndarray, row_count: int) -> np.ndarray:
-    """Whole numbers of rows per cell that add up to `row_count`; equation (4)."""
-    ideal = shares * (row_count / shares.sum())
+def exact_row_counts(shares: np.ndarray, row_count: int, *, total: float | None = None) -> np.ndarray:
+    """Whole numbers of rows per cell that add up to `row_count`; equation (4). `total`: of the shares, those that are left out included."""
+    ideal = shares * (row_count / (shares.sum() if total is None else total))
     counts = np.floor(ideal).astype(np.int64)
     missing = row_count - int(counts.sum())
     if missing:
@@ -127,7 +127,8 @@ def reconstruct(reports: LocalReports, laws: Sequence[Response], *, estimator: E
     sizes = [law.categories for law in laws]
     estimate = project(invert(report_counts(reports, sizes) / row_count, laws))
     cells = np.flatnonzero(estimate)
-    repeats = exact_row_counts(estimate[cells], row_count)
+    repeats = exact_row_counts(estimate[cells], row_count, total=float(estimate.sum()))
+    cells, repeats = cells[repeats > 0], repeats[repeats > 0]
     levels = np.empty((len(cells), len(sizes)), dtype=np.uint8)
     for column, size in reversed([*enumerate(sizes)]):
         cells, levels[:, column] = np.divmod(cells, size)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,9 @@ from dpicl.files.bounded import read_bytes, read_parquet
 from dpicl.files.csv_text import read_csv
 from dpicl.files.objects import Stored
 from dpicl.tabular.reading.parse import check_columns, check_distinct, typed_table
+
+_LARGEST = 2**62
+"""Of a key that several columns are put into."""
 
 SUFFIXES = (".csv", ".csv.gz", ".parquet")
 
@@ -53,8 +57,7 @@ def read_text_table(path: Path) -> pa.Table:
 
 def canonical_order(table: pa.Table) -> pa.Table:
     """The rows of a table as `read_table` types it, sorted by all columns, the first counting most; categories by their code."""
-    keys = [_numbers(column) for column in reversed(table.columns)]
-    return table.take(np.lexsort(keys))
+    return table.take(_order([_numbers(column) for column in table.columns]))
 
 
 def rows_digest(table: pa.Table) -> str:
@@ -73,11 +76,36 @@ def rows_digest(table: pa.Table) -> str:
         values = values.astype(values.dtype.newbyteorder("<"))
         columns.append(values)
         header.append([name, values.dtype.str, used])
-    order = np.lexsort(columns[::-1])
+    order = _order(columns)
     digest = hashlib.sha256(json.dumps([1, table.num_rows, header]).encode())
     for values in columns:
         digest.update(values[order].tobytes())
     return digest.hexdigest()
+
+
+def _order(columns: Sequence[np.ndarray]) -> np.ndarray:
+    """Rows sorted by all columns, the first counting most: shape (rows,). Whole numbers of neighbouring columns are sorted as one."""
+    keys, sizes = list[np.ndarray](), list[int]()
+    for values in columns:
+        is_whole = values.dtype.kind in "iu" and len(values) > 0
+        low, high = (int(values.min()), int(values.max())) if is_whole else (0, _LARGEST)
+        size = high - low + 1
+        if size > _LARGEST:  # as it is: a number with decimals, or of a range that a difference does not hold
+            keys, sizes = [*keys, values], [*sizes, size]
+        elif keys and sizes[-1] * size <= _LARGEST:
+            keys[-1], sizes[-1] = keys[-1] * size + (values.astype(np.int64) - low), sizes[-1] * size
+        else:
+            keys, sizes = [*keys, values.astype(np.int64) - low], [*sizes, size]
+    if sizes[0] > _LARGEST:
+        return np.lexsort(keys[::-1])
+    order = np.argsort(keys[0])  # several times as fast as a stable sort; rows that are equal in all columns are the same ones
+    if len(keys) > 1:
+        first = keys[0][order]
+        alike = first[1:] == first[:-1]
+        places = np.flatnonzero(np.append(alike, False) | np.append(False, alike))
+        tied = np.sort(order[places])  # 0.0 and -0.0 are equal, and stay in the order that they came in
+        order[places] = tied[np.lexsort([key[tied] for key in reversed(keys)])]
+    return order
 
 
 def _numbers(column: pa.ChunkedArray) -> np.ndarray:

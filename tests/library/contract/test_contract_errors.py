@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,10 @@ import yaml
 
 from dpicl.contract import load_contract, parse_contract
 from dpicl.errors import DeclarationError
+from dpicl.yaml_file import parse_yaml
 from tests.library.examples import one_sentence, put, tree
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def _drop(*path: str | int) -> Callable[[Any], None]:
@@ -166,7 +171,7 @@ FILES: dict[str, tuple[bytes, str]] = {
     "key that is a list": (b"? [a]\n: b\n", "a key is not a word; expected `word: value`"),
     "key that is null": (b"null: 1\n", "a key is not a word"),
     "two documents": (GOOD.encode() + b"---\nb: 1\n", "another document"),
-    "not closed": (b"version: [1\n", "line 2"),
+    "not closed": (b"version: [1\n", "line 1: did not find expected"),
     "control character": (b"version: \x00\n", "is not valid YAML"),
     "UTF-16": ("version: 1\n".encode("utf-16"), "is not UTF-8; expected text in UTF-8"),
     "Latin-1": ("description: naïve\n".encode("latin-1"), "is not UTF-8"),
@@ -208,3 +213,12 @@ def test_several_slips_are_counted() -> None:
     content["columns"]["age"]["bounds"] = ["a", "b"]
     with pytest.raises(DeclarationError, match=r"got 'a' \(and 1 more\)"):
         parse_contract(content, "shop.yaml")
+
+
+def test_a_pyyaml_without_libyaml_reads_the_same() -> None:
+    script = (
+        "import yaml; yaml.__with_libyaml__ = False; del yaml.CSafeLoader; from pathlib import Path; from dpicl import yaml_file;"
+        "print(yaml_file._BASES == (yaml.SafeLoader,), repr(yaml_file.parse_yaml(Path('pipelines.yaml').read_bytes(), 'f')))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == f"True {parse_yaml((ROOT / 'pipelines.yaml').read_bytes(), 'f')!r}\n"

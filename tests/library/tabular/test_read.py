@@ -14,11 +14,12 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
 
 from dpicl.errors import DataError
 from dpicl.files.csv_text import read_csv
 from dpicl.tabular.reading.parse import typed_table
-from dpicl.tabular.reading.read import canonical_order, read_table, rows_digest
+from dpicl.tabular.reading.read import _order, canonical_order, read_table, rows_digest
 
 from ..table_contracts import GOOD_CSV, HEADER, ROWS, small_contract
 
@@ -263,3 +264,19 @@ def test_fifty_thousand_rows_of_seventeen_columns_take_half_a_second() -> None:
     rows_digest(table)
     canonical_order(table)
     assert time.process_time() - start < 1.0
+
+
+_KINDS = st.one_of(
+    [
+        arrays.arrays(np.int8, 12, elements=st.integers(0, 1)),
+        arrays.arrays(np.int64, 12, elements=st.integers(-3, 3)),
+        arrays.arrays(np.int64, 12, elements=st.sampled_from([-(2**63), 2**63 - 1, 0, 2**61])),
+        arrays.arrays(np.float64, 12, elements=st.sampled_from([0.0, -0.0, 1.5, np.inf, np.nan])),
+    ]
+)
+
+
+@given(st.lists(_KINDS, min_size=1, max_size=6))
+def test_rows_are_sorted_as_by_all_columns_one_after_another(columns: list[np.ndarray]) -> None:
+    expected = np.lexsort(columns[::-1])
+    assert [column[_order(columns)].tobytes() for column in columns] == [column[expected].tobytes() for column in columns]

@@ -186,3 +186,14 @@ def test_no_reports_and_unknown_estimators_are_refused() -> None:
         reconstruct(LocalReports(np.zeros((0, 1), dtype=np.uint8)), [law], estimator="simplex")
     with pytest.raises(ParameterError, match="expected simplex, clip or none"):
         reconstruct(LocalReports(np.zeros((1, 1), dtype=np.uint8)), [law], estimator="round-up")  # type: ignore[arg-type]
+
+
+@given(arrays.arrays(np.float64, st.integers(1, 30), elements=st.integers(0, 4).map(float)).filter(lambda array: array.sum() > 0))
+def test_of_equal_remainders_the_first_cells_get_the_missing_rows(weights: np.ndarray) -> None:
+    """As a stable sort of all remainders says; and cells without a share change nothing."""
+    ideal = weights * (97 / weights.sum())
+    expected = np.floor(ideal).astype(np.int64)
+    expected[np.argsort(expected - ideal, kind="stable")[: 97 - expected.sum()]] += 1
+    assert exact_row_counts(weights, 97).tolist() == expected.tolist()
+    shared = np.flatnonzero(weights)
+    assert exact_row_counts(weights[shared], 97, total=weights.sum()).tolist() == expected[shared].tolist()
