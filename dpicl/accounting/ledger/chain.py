@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Literal
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, bindparam, insert, select, update
 
 from dpicl.accounting.ledger import seals
 from dpicl.accounting.ledger.anchor import Anchor, Head
@@ -29,12 +29,14 @@ _TABLES = {"account": accounts, "entry": entries, "asset": assets, "total": tota
 _ENTRY = frozenset(entries.c.keys())
 _TERMS = ("unit", "neighbours", "epsilon_cap", "delta_cap")
 _BATCH = 1000
+# A statement that stands is built and compiled once.
+_HEAD, _HASH = select(head.c.sequence, head.c.hash), select(records.c.hash).where(records.c.sequence == bindparam("sequence"))
+_LOCKED, _RECORD = _HEAD.with_for_update(), select(records).where(records.c.sequence == bindparam("sequence"))
 
 
 def read_head(connection: Connection, *, lock: bool = False) -> Head:
     """The end of the chain; `lock` keeps other writers away until the transaction ends."""
-    query = select(head.c.sequence, head.c.hash)
-    row = connection.execute(query.with_for_update() if lock else query).one_or_none()
+    row = connection.execute(_LOCKED if lock else _HEAD).one_or_none()
     if row is None:
         raise LedgerRefusedError("the ledger was edited: the end of its chain is missing")
     return Head(row.sequence, row.hash)
@@ -42,7 +44,7 @@ def read_head(connection: Connection, *, lock: bool = False) -> Head:
 
 def hash_at(connection: Connection, sequence: int) -> str | None:
     """The stored hash of a record."""
-    return connection.execute(select(records.c.hash).where(records.c.sequence == sequence)).scalar()
+    return connection.execute(_HASH, {"sequence": sequence}).scalar()
 
 
 def check_seen(connection: Connection, seen: Head, end: Head) -> None:
@@ -85,7 +87,7 @@ def check_end(connection: Connection, key: bytes, end: Head) -> dict[str, Any]:
 
 def check_record(connection: Connection, key: bytes, sequence: int, complaint: str = "", expected: str = "") -> dict[str, Any]:
     """Recompute one hash from the one before it; gives the record's content. Raises LedgerRefusedError: it does not fit."""
-    row = connection.execute(select(records).where(records.c.sequence == sequence)).one_or_none()
+    row = connection.execute(_RECORD, {"sequence": sequence}).one_or_none()
     before = Head(sequence - 1, hash_at(connection, sequence - 1) or "")
     if row is None or link(key, before, row.kind, row.content).hash != row.hash or (expected and row.hash != expected):
         raise LedgerRefusedError(f"{complaint or f'record {sequence} does not fit'}: it was edited, or the key is another one")

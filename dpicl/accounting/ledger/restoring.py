@@ -29,6 +29,7 @@ BRANCH = "branch"
 """In a record that charges, publishes or sets a cap: the hash of the one that its chain began anew with. In that one: that all later ones
 say so.
 """
+_NEWEST = select(records.c.hash).where(records.c.kind.in_((RESTORED, "adopted"))).order_by(records.c.sequence.desc()).limit(1)
 
 
 @dataclass(frozen=True)
@@ -72,8 +73,7 @@ def write(connection: Connection, key: bytes, backup: Backup, seen: Iterable[Hea
 
 def branch_of(connection: Connection) -> dict[str, str]:
     """What a record says of where the chain began anew; nothing where it never did."""
-    anew = select(records.c.hash).where(records.c.kind.in_((RESTORED, "adopted"))).order_by(records.c.sequence.desc()).limit(1)
-    newest = connection.execute(anew).scalar()
+    newest = connection.execute(_NEWEST).scalar()
     return {} if newest is None else {BRANCH: newest}
 
 

@@ -13,13 +13,14 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, Table, delete, insert, select
+from sqlalchemy import Connection, Row, Table, bindparam, delete, insert, select
 
 from dpicl.accounting.events import guarantee_as_json, guarantee_from_json
 from dpicl.accounting.filters import Spent
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.accounting.ledger.keys import canonical
-from dpicl.accounting.ledger.models import accounts, assets, drawings, entries, seals, totals
+from dpicl.accounting.ledger.models import accounts, assets, drawings, entries, totals
+from dpicl.accounting.ledger.seals import ROOT
 from dpicl.accounting.ledger.values import Account, Entry, Release, Reservation
 from dpicl.errors import LedgerError, PrivacyError
 
@@ -27,6 +28,12 @@ LedgerState = dict[str, list[dict[str, Any]]]
 Published = tuple[str, str, str]
 """Account, name and hash of the artefact of a release."""
 _TABLES: Mapping[str, Table] = {"accounts": accounts, "assets": assets, "totals": totals}
+# A statement that stands is built and compiled once.
+_ALL = {table: select(table).order_by(next(iter(table.primary_key))) for table in _TABLES.values()}
+_ACCOUNT = select(accounts).where(accounts.c.name == bindparam("name"))
+_ENTRY = select(entries).where(entries.c.release_id == bindparam("release_id"))
+_PAYER = select(assets.c.account).where(assets.c.address == bindparam("address"))
+_SPENT = select(totals.c.spent).where(totals.c.account == bindparam("account"))
 JOINED = "account:"
 """Before the name of an older account that was merged into another one: an address like any other."""
 _NESTED = ("file:", "s3://")
@@ -50,7 +57,7 @@ def account_value(row: Row[Any]) -> Account:
 
 def stored_account(connection: Connection, name: str) -> Account | None:
     """The account of this name; None where none is open."""
-    row = connection.execute(select(accounts).where(accounts.c.name == name)).one_or_none()
+    row = connection.execute(_ACCOUNT, {"name": name}).one_or_none()
     return None if row is None else account_value(row)
 
 
@@ -84,7 +91,7 @@ def entry_value(row: Row[Any]) -> Entry:
 
 def find_entry(connection: Connection, release_id: str) -> Row[Any] | None:
     """The row of a release."""
-    return connection.execute(select(entries).where(entries.c.release_id == release_id)).one_or_none()
+    return connection.execute(_ENTRY, {"release_id": release_id}).one_or_none()
 
 
 def reserved_before(known: Row[Any], row: Mapping[str, Any]) -> Reservation:
@@ -123,7 +130,7 @@ def published(connection: Connection) -> list[Published]:
 
 def read_state(connection: Connection) -> LedgerState:
     """All rows of the three tables, by their keys, and the root of the seals."""
-    root = connection.execute(select(seals.c.digest).where(seals.c.prefix == "")).scalars()
+    root = connection.execute(ROOT).scalars()
     return {**{name: _rows(connection, table) for name, table in _TABLES.items()}, "seals": [{"root": digest} for digest in root]}
 
 
@@ -143,8 +150,7 @@ def write_state(connection: Connection, state: LedgerState) -> None:
 
 
 def _rows(connection: Connection, table: Table) -> list[dict[str, Any]]:
-    first = next(iter(table.primary_key))
-    return [dict(row._mapping) for row in connection.execute(select(table).order_by(first))]
+    return [dict(row._mapping) for row in connection.execute(_ALL[table])]
 
 
 def digest_of(state: LedgerState) -> str:
@@ -155,7 +161,7 @@ def digest_of(state: LedgerState) -> str:
 
 def payer_of(connection: Connection, name: str) -> str:
     """The account that pays under this name: itself, or the one that it was merged into."""
-    payer = connection.execute(select(assets.c.account).where(assets.c.address == JOINED + name)).scalar()
+    payer = connection.execute(_PAYER, {"address": JOINED + name}).scalar()
     return name if payer is None else str(payer)
 
 
@@ -179,7 +185,7 @@ def payers_at(connection: Connection, addresses: Iterable[str]) -> set[str]:
 
 def spent_of(connection: Connection, name: str) -> Spent:
     """What an account with a cap has spent."""
-    written = connection.execute(select(totals.c.spent).where(totals.c.account == name)).scalar()
+    written = connection.execute(_SPENT, {"account": name}).scalar()
     return Spent.nothing() if written is None else Spent.from_json(json.loads(written))
 
 

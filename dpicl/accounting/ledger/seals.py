@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, bindparam, delete, insert, select
 
 from dpicl.accounting.ledger.keys import canonical
 from dpicl.accounting.ledger.models import drawings, entries, seals
@@ -25,13 +25,21 @@ _DIGITS = "0123456789abcdef"
 _DEPTH = 3
 _AFTER = "g"
 """Comes after every digit."""
+# A statement that stands is built and compiled once: a charge asks all of these twice.
+ROOT = select(seals.c.digest).where(seals.c.prefix == "")
+_CHARGED, _BEGUN = (
+    select(what).where(column >= bindparam("leaf"), column < bindparam("after"))
+    for what, column in ((entries, entries.c.release_id), (drawings.c.release_id, drawings.c.release_id))
+)
+_BESIDE = select(seals).where(seals.c.prefix.in_(bindparam("beside", expanding=True)))
+_OLD = delete(seals).where(seals.c.prefix.in_(bindparam("old", expanding=True)))
 
 
 def check(connection: Connection, *release_ids: str) -> None:
     """Compare releases' rows, or that there are none, with the root; the caller has compared that with the chain.
     Raises LedgerRefusedError: they were edited.
     """
-    root = connection.execute(select(seals.c.digest).where(seals.c.prefix == "")).scalar() or ""
+    root = connection.execute(ROOT).scalar() or ""
     for release_id in release_ids:
         if _path(connection, release_id[:_DEPTH])[""] != root:
             raise LedgerRefusedError(f"the ledger was edited: release {release_id}, or one stored beside it, is not what the chain says")
@@ -41,7 +49,7 @@ def seal(connection: Connection, *release_ids: str) -> None:
     """Bring the tree up to date after these releases' rows have changed; they were compared before."""
     for leaf in dict.fromkeys(release_id[:_DEPTH] for release_id in release_ids):
         nodes = _path(connection, leaf)
-        connection.execute(delete(seals).where(seals.c.prefix.in_(list(nodes))))
+        connection.execute(_OLD, {"old": list(nodes)})
         _write(connection, nodes)
 
 
@@ -80,13 +88,10 @@ def _write(connection: Connection, nodes: Mapping[str, str]) -> None:
 
 def _path(connection: Connection, leaf: str) -> dict[str, str]:
     """The digests from a leaf, as its rows are now, up to the root."""
-    charged, begun = (
-        connection.execute(select(what).where(column >= leaf, column < leaf + _AFTER))
-        for what, column in ((entries, entries.c.release_id), (drawings.c.release_id, drawings.c.release_id))
-    )
+    charged, begun = (connection.execute(rows, {"leaf": leaf, "after": leaf + _AFTER}) for rows in (_CHARGED, _BEGUN))
     nodes = {leaf: _leaf([*(dict(row._mapping) for row in charged), *begun.scalars()])}
     beside = [leaf[:depth] + digit for depth in range(_DEPTH) for digit in _DIGITS]
-    siblings = {row.prefix: row.digest for row in connection.execute(select(seals).where(seals.c.prefix.in_(beside)))}
+    siblings = {row.prefix: row.digest for row in connection.execute(_BESIDE, {"beside": beside})}
     for depth in range(_DEPTH - 1, -1, -1):
         below = {prefix: known for prefix, known in siblings.items() if len(prefix) == depth + 1}
         nodes[leaf[:depth]] = _node(below | {leaf[: depth + 1]: nodes[leaf[: depth + 1]]})
