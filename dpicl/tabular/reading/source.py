@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -30,8 +31,11 @@ from dpicl.tabular.reading.read import canonical_order, read_table, rows_digest
 from dpicl.tabular.reading.survey import BATCH_ROWS, WHOLE_ROWS, folder_files, survey
 from dpicl.tabular.reading.visit import BaseUrls, FetchLimits, Progress, Visit
 
-_BUNDLED_COLUMN_COUNT = 10
-"""Scikit-learn's breast cancer set begins with the ten means, which are what we use."""
+_BUNDLED_COLUMNS = (
+    *("mean_radius", "mean_texture", "mean_perimeter", "mean_area", "mean_smoothness"),
+    *("mean_compactness", "mean_concavity", "mean_concave_points", "mean_symmetry", "mean_fractal_dimension"),
+)
+"""Scikit-learn's breast cancer set begins with these, which are what we use."""
 
 
 def load_source(contract: Contract, *, data_folder: Path | None, cache_folder: Path) -> pa.Table:
@@ -51,13 +55,17 @@ def load_source(contract: Contract, *, data_folder: Path | None, cache_folder: P
         return _verified(read_table(Stored(address), contract), contract, f"{where}: {address}")
     if path is not None:
         return _verified(read_table(path, contract), contract, f"{where}: {path.name}")
-    from sklearn.datasets import load_breast_cancer
+    return _verified(typed_table(_bundled(), contract, "bundled rows"), contract, f"{where}: bundled rows")
 
-    bundle = load_breast_cancer()
-    names = [str(name).replace(" ", "_") for name in bundle.feature_names[:_BUNDLED_COLUMN_COUNT]]
-    columns = {name: bundle.data[:, position] for position, name in enumerate(names)}
-    rows = pa.table({**columns, "diagnosis": np.asarray(bundle.target_names)[bundle.target]})
-    return _verified(typed_table(rows, contract, "bundled rows"), contract, f"{where}: bundled rows")
+
+def _bundled() -> pa.Table:
+    """The rows that come with scikit-learn; it is not imported for them, which would take a second."""
+    package = find_spec("sklearn")
+    assert package is not None and package.origin is not None, "a package that is required"
+    head, *lines = (Path(package.origin).parent / "datasets" / "data" / "breast_cancer.csv").read_text("ascii").splitlines()
+    values, answers = np.array([line.split(",") for line in lines], dtype=np.float64), np.array(head.split(",")[2:])
+    columns = {name: values[:, position] for position, name in enumerate(_BUNDLED_COLUMNS)}
+    return pa.table({**columns, "diagnosis": answers[values[:, -1].astype(int)]})
 
 
 def query_rows(contract: Contract, query: Query) -> pa.Table | Iterator[pa.Table]:
