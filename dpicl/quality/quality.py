@@ -22,7 +22,7 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
 from dpicl.contract.models import Contract
 from dpicl.methods.tabular_method import TabularMethod
@@ -154,6 +154,6 @@ def _interval(promised: np.ndarray, kept: np.ndarray, seen: np.ndarray) -> tuple
     leverage = 1 / size + (at - mean) ** 2 / max(spread * size, 1e-12)
     centre = float(weights @ kept + slope * (at - mean))
     deviation = np.sqrt(float(weights @ left**2) * size / freedom * (1 + leverage) + (_MISFIT * centre) ** 2)
-    far = float(stats.t.ppf((1 + LEVEL) / 2, freedom)) * deviation
+    far = float(special.stdtrit(freedom, (1 + LEVEL) / 2)) * deviation
     low, estimate, high = special.ndtr([centre - far, centre, centre + far]).tolist()
     return low, estimate, high

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy.stats import t
+from scipy.special import stdtr
 
 from dpicl.errors import RunError
 from dpicl.report.compare.sides import Side, why_apart
@@ -189,6 +189,6 @@ def paired_tests(pairs: Iterable[Pair]) -> Iterator[PairedTest]:
             means = np.array([np.mean(one) for one in sets.values()])
             error = float(means.std(ddof=1)) / math.sqrt(len(means))
             statistic = float(means.mean()) / error if error > 0 else math.nan
-            p = 2 * float(t.sf(abs(statistic), len(means) - 1))
+            p = 2 * float(stdtr(len(means) - 1, -abs(statistic)))
             named = str(method), str(system), math.nan if shots is None else float(str(shots)), str(metric)
             yield PairedTest(*named, len(means), float(means.mean()), statistic, len(means) - 1, p)
