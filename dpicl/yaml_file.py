@@ -39,7 +39,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 _BASES: Any = (yaml.composer.Composer, yaml.CSafeLoader) if yaml.__with_libyaml__ else (yaml.SafeLoader,)
-"""Events of libyaml where PyYAML was built with it, as its wheels are: a tenth of the time. It takes tabs between words, and other errors' words."""
+"""Events of libyaml where PyYAML was built with it, as its wheels are: a fifth of the time. It takes tabs between words, and has other words for errors."""
 
 
 class _Loader(*_BASES):  # type: ignore[misc]

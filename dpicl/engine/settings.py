@@ -51,12 +51,10 @@ def _yaml_names(folder: Path) -> list[str]:
     try:
         with os.scandir(folder) as entries:
             return [entry.name for entry in entries if entry.name.endswith(".yaml")]
-    except (
-        FileNotFoundError,
-        NotADirectoryError,
-        PermissionError,
-    ):  # no others: a shipped contract would stand for one that cannot be seen
+    except (FileNotFoundError, NotADirectoryError):
         return []
+    except OSError as error:  # a shipped contract would stand for one that cannot be seen
+        raise DeclarationError(folder.name, "", f"cannot be read ({error.strerror})", "a folder of contracts") from None
 
 
 def _own(variable: str, name: str) -> Path:

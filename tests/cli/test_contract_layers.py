@@ -107,3 +107,9 @@ def test_own_expectations_of_a_shipped_contract_hold(project: Place) -> None:
         '{"expectations": [{"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "age"}}]}'
     )
     assert len(own_expectations("adult", Settings.from_environment())) == 1
+
+
+def test_a_folder_that_cannot_be_read_is_told_and_no_shipped_contract_stands_for_what_is_in_it(project: Place, capsys: Capture) -> None:
+    Path("data_contracts").mkdir()
+    Path("data_contracts/texts").symlink_to("texts")  # round and round
+    assert complaint(call_main(["contract", "show", "ag_news"], capsys)).startswith("texts: cannot be read (")

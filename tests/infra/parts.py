@@ -14,7 +14,7 @@ from tests.guard import stop_with_parent
 from tests.harness import DPICL, REPOSITORY, Place, content, end, until
 
 DASK = str(DPICL.with_name("dask"))
-WORKER = ("--nthreads", "1", "--no-dashboard", "--dashboard-address", "127.0.0.1:0", "--preload", "tasks.preload")
+WORKER = ("--nthreads", "1", "--memory-limit", "0", "--no-dashboard", "--dashboard-address", "127.0.0.1:0", "--preload", "tasks.preload")
 HEALTH_ONLY = {f"DASK_DISTRIBUTED__{part}__HTTP__ROUTES": "['distributed.http.health']" for part in ("SCHEDULER", "WORKER")}
 
 

@@ -79,6 +79,15 @@ def test_metrics_may_read_runs_and_ledger_and_nothing_else(services: dict[str, A
     assert container["command"] == service["command"]
 
 
+def test_no_worker_is_ended_for_more_than_a_core_s_share_of_the_memory() -> None:
+    """Whatever recipe starts it: a model is larger, and Dask's own limit is the memory divided by the host's cores."""
+    files = [path for path in INFRA.rglob("*") if path.suffix in (".yaml", ".sbatch")] + [REPOSITORY / "docs" / "how-to" / "cluster.md"]
+    starts = {path.name: re.findall(r"--nthreads[= ]1\b[^\n]*\n?[^\n]*", path.read_text("utf-8")) for path in files}
+    found = {name: lines for name, lines in starts.items() if lines}
+    assert {"compose.yaml", "dask.yaml", "gpu-workers.yaml", "run.sbatch", "cluster.md"} <= found.keys()
+    assert all(re.search(r"--memory-limit[= ]0\b", line) for lines in found.values() for line in lines)
+
+
 def test_gpu_workers_say_what_scoring_asks_for(services: dict[str, Any]) -> None:
     assert f"--resources={GPU}=1" in services["gpu-worker"]["command"]
     assert services["gpu-worker"]["profiles"] == ["gpu"]

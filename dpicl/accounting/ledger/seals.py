@@ -25,7 +25,7 @@ _DIGITS = "0123456789abcdef"
 _DEPTH = 3
 _AFTER = "g"
 """Comes after every digit."""
-# A statement that stands is built and compiled once: a charge asks all of these twice.
+# A statement that stands is built and compiled once: a charge asks most of these twice.
 ROOT = select(seals.c.digest).where(seals.c.prefix == "")
 _CHARGED, _BEGUN = (
     select(what).where(column >= bindparam("leaf"), column < bindparam("after"))

@@ -87,7 +87,7 @@ def _order(columns: Sequence[np.ndarray]) -> np.ndarray:
     """Rows sorted by all columns, the first counting most: shape (rows,). Whole numbers of neighbouring columns are sorted as one."""
     keys, sizes = list[np.ndarray](), list[int]()
     for values in columns:
-        is_whole = values.dtype.kind in "iu" and len(values) > 0
+        is_whole = values.dtype.kind in "iu" and np.can_cast(values.dtype, np.int64) and len(values) > 0
         low, high = (int(values.min()), int(values.max())) if is_whole else (0, _LARGEST)
         size = high - low + 1
         if size > _LARGEST:  # as it is: a number with decimals, or of a range that a difference does not hold
