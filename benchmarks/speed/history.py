@@ -30,7 +30,9 @@ def write(found: Ratios) -> None:
     """Keep the last ten."""
     with TABLE.open("w", newline="") as file:
         kept = list(found.items())[-COMMITS:]
-        csv.writer(file, lineterminator="\n").writerows((commit, name, f"{value:.4g}") for commit, own in kept for name, value in own.items())
+        csv.writer(file, lineterminator="\n").writerows(
+            (commit, name, f"{value:.4g}") for commit, own in kept for name, value in own.items()
+        )
 
 
 def add(figures: Figures) -> None:

@@ -34,7 +34,13 @@ FEW = 20
 def release(number: int) -> Release:
     """As long as those of GDP-TabICL are."""
     name = hashlib.sha256(str(number).encode()).hexdigest()
-    parameters = {"columns": ["age", "sex", "pressure", "sugar"], "shots": 8, "sampling_rate": 0.125, "seed": number, "period": "2026-11-27"}
+    parameters = {
+        "columns": ["age", "sex", "pressure", "sugar"],
+        "shots": 8,
+        "sampling_rate": 0.125,
+        "seed": number,
+        "period": "2026-11-27",
+    }
     return Release(name, ACCOUNT.name, "gdp_tabicl", parameters, COST)
 
 

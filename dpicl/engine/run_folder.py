@@ -61,6 +61,14 @@ class Plan:
         """The period that a data set's releases are made for."""
         return self.periods.get(dataset, ONCE)
 
+    def contract_of(self, unit: Unit, declared: Declared) -> Declared:
+        """The contract that a unit goes by: where the answers to queries are what is released, with no more of these than the run asks."""
+        most = self.pipeline.queries
+        if most is None or not METHODS[unit.method].answers_queries:
+            return declared
+        assert isinstance(declared, TextContract)
+        return declared.model_copy(update={"query_count": min(most, declared.query_count)})
+
     @property
     def writing_model(self) -> ModelSpec:
         """The model that reads private texts."""
@@ -203,8 +211,8 @@ class UnitFolder:
 def open_unit(run: str, unit_key: str) -> UnitFolder:
     """Find a unit by reference. Raises RunError: the run has no such unit."""
     settings, folder = Settings.current(), Path(run)
-    units = read_plan(folder).units
-    if unit_key not in units:
+    plan = read_plan(folder)
+    unit = plan.units.get(unit_key)
+    if unit is None:
         raise RunError(f"run {folder.name}: it has no unit {unit_key[:80]!r}")
-    unit = units[unit_key]
-    return UnitFolder(folder, unit, settings.declared(unit.dataset), settings)
+    return UnitFolder(folder, unit, plan.contract_of(unit, settings.declared(unit.dataset)), settings)

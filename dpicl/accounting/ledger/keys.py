@@ -6,7 +6,6 @@ parts give the same message, and parameters are written canonically, so `1` and 
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import json
 import math
