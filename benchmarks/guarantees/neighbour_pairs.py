@@ -170,7 +170,7 @@ def counters(rng: np.random.Generator) -> Fraction:
             one = sign * (rng.choice((1, -1)) if exact.contribution.corrections else 1)
             np.add.at(moved, (place, [0, 1], rng.integers(2, size=2)), one)
     history = list(moved.reshape(periods, 4))
-    releases = np.concatenate([exact.release(history[: period + 1], stream=Fixed()) for period in range(periods)])
+    releases = np.concatenate([exact.release(history[:period], period=period, stream=Fixed()) for period in range(1, periods + 1)])
     return Fraction(sum(int(one) ** 2 for one in releases), exact.squared_sensitivity)
 
 

@@ -33,7 +33,7 @@ def _counters(bits: int, neighbours: Neighbours = Neighbours.ADD_OR_REMOVE_ONE) 
 
 
 def _released(counters: ContinualCounts, history: Sequence[np.ndarray], stream: Stream) -> np.ndarray:
-    return counters.release(history, stream=stream)
+    return counters.release(history, period=len(history), stream=stream)
 
 
 def _with_kept_noise() -> Release:
@@ -41,9 +41,9 @@ def _with_kept_noise() -> Release:
     kept: dict[str, np.ndarray] = {}
 
     def released(counters: ContinualCounts, history: Sequence[np.ndarray], stream: Stream) -> np.ndarray:
-        exact = replace(counters, variance=None).release(history, stream=stream)
+        exact = replace(counters, variance=None).release(history, period=len(history), stream=stream)
         if len(history) == 1:
-            kept["noise"] = counters.release(history, stream=stream) - exact
+            kept["noise"] = counters.release(history, period=len(history), stream=stream) - exact
         return exact + kept["noise"]
 
     return released

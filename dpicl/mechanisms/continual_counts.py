@@ -40,10 +40,11 @@ Not covered more rows of a unit than k and c: the caller lets no more in, by tha
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -151,46 +152,63 @@ class ContinualCounts:
             self.variance, squared_sensitivity=self.squared_sensitivity, neighbours=self.neighbours, delta=delta, unit=unit
         )
 
-    def release(self, history: Sequence[np.ndarray], *, stream: Stream) -> np.ndarray:
-        """y_t of equation (2) in the period t = len(history): shape (cells,), int64.
+    def release(self, history: Iterable[np.ndarray], *, period: int, stream: Stream) -> np.ndarray:
+        """y_t of equation (2) in period t, counted from 1: shape (cells,), int64.
 
-        `history`: the exact counts of every period so far, in order and none left out; zeros where nothing came. Each has shape (cells,),
-        signed whole numbers.
-        Raises ParameterError: there are more periods than the horizon has, or none, or counts differ in shape.
+        `history`: the exact counts of periods 1 to t, in order, one after another read once; zeros where nothing came. Each has shape
+        (cells,), signed whole numbers of any width, the shorter the faster.
+        Raises ParameterError: the horizon has no such period, `history` has more or fewer, or its counts differ in shape.
         """
-        row = self._row(len(history))
-        total = np.zeros(history[0].shape, dtype=np.int64)
-        for coefficient, counts in zip(row, history, strict=True):
+        total = np.zeros(0, dtype=np.int64)
+        for number, (coefficient, counts) in enumerate(_pairs(self._row(period), history)):
+            total = total if number else np.zeros(counts.shape, dtype=np.int64)
             if counts.shape != total.shape or counts.dtype.kind != "i":
                 raise ParameterError("history", f"{counts.dtype} {counts.shape}", f"signed whole numbers of shape {total.shape} everywhere")
-            total += coefficient * np.clip(counts.astype(np.int64, copy=False), -_LARGEST_COUNT, _LARGEST_COUNT)
-        sums: list[int] = total.tolist()
-        return np.array(discrete_gaussian.noisy_sums(sums, variance=self.variance, stream=stream), dtype=np.int64)
+            total += coefficient * (counts if counts.dtype.itemsize < 8 else np.clip(counts, -_LARGEST_COUNT, _LARGEST_COUNT))
+        return np.array(discrete_gaussian.noisy_sums(total, variance=self.variance, stream=stream), dtype=np.int64)
 
     def weights(self, first: int, last: int) -> np.ndarray:
         """w of equation (3) for the periods `first` to `last`, counted from 1: shape (last,), float64.
         Raises ParameterError: there are no such periods.
         """
-        row = self._row(last)
-        if not 1 <= first <= last:
-            raise ParameterError("window", [first, last], "periods, counted from 1, of which the first is not after the last")
-        return np.linalg.solve(matrix(self.periods, self.bits)[: len(row), : len(row)].T, np.arange(1, last + 1) >= first)
+        if not 1 <= first <= last <= self.periods:
+            raise ParameterError(
+                "window", [first, last], f"the first and last of some of the horizon's {self.periods} periods, counted from 1"
+            )
+        return np.linalg.solve(matrix(self.periods, self.bits)[:last, :last].T, np.arange(1, last + 1) >= first)
 
-    def window(self, releases: Sequence[np.ndarray], first: int, last: int) -> np.ndarray:
-        """Equation (3) from y_1, ..., y_last: noisy counts of the rows of these periods, shape (cells,), float64; at no further cost."""
-        weights = self.weights(first, last)
-        total = np.zeros(releases[0].shape)
-        for weight, released in zip(weights.tolist(), releases[:last], strict=True):
-            total += weight * released
-        return total
+    def windows(self, releases: Iterable[np.ndarray], windows: Sequence[tuple[int, int]]) -> np.ndarray:
+        """Equation (3) from y_1, y_2, ..., y_last: noisy counts of the rows of some periods, (first, last) of each window, at no further cost.
+
+        `releases`: up to the last period of any window, in order, one after another read once.
+        Returns shape (windows, cells), float64.
+        """
+        totals: list[np.ndarray] = []
+        for weights, released in _pairs(self._weights(windows).T, releases):
+            totals = totals or [np.zeros(released.shape) for _ in windows]
+            for total, weight in zip(totals, weights, strict=True):
+                total += weight * released
+        return np.array(totals)
 
     def covariance(self, windows: Sequence[tuple[int, int]]) -> np.ndarray:
         """Of the noise of equation (3) in any one cell, between windows (first, last): shape (windows, windows), float64."""
-        length = max(last for _, last in windows)
-        weights = np.array([np.pad(one, (0, length - len(one))) for one in (self.weights(*window) for window in windows)])
+        weights = self._weights(windows)
         return float(self.variance or 0) * (weights @ weights.T)
+
+    def _weights(self, windows: Sequence[tuple[int, int]]) -> np.ndarray:
+        """Of each window, up to the last period of any: shape (windows, periods)."""
+        longest = max(last for _, last in windows)
+        return np.array([np.pad(self.weights(first, last), (0, longest - last)) for first, last in windows])
 
     def _row(self, period: int) -> np.ndarray:
         if not 1 <= period <= self.periods:
             raise ParameterError("period", period, f"one of the horizon's {self.periods}, counted from 1")
         return matrix(self.periods, self.bits)[period - 1, :period]
+
+
+def _pairs(weights: np.ndarray, arrays: Iterable[np.ndarray]) -> Iterator[tuple[Any, np.ndarray]]:
+    """Each array with its weight. Raises ParameterError: there are more of the one than of the other."""
+    try:
+        yield from zip(weights, arrays, strict=True)
+    except ValueError:
+        raise ParameterError("periods", "another number of arrays", f"those of {len(weights)} periods, one of each") from None
