@@ -49,9 +49,9 @@ from typing import Any
 import numpy as np
 
 from dpicl.accounting.calibration import rational_above
-from dpicl.accounting.discrete_gaussian import SMOOTHED
+from dpicl.accounting.discrete_gaussian import SMOOTHED, has_own_price
 from dpicl.accounting.guarantee import Guarantee, Neighbours
-from dpicl.errors import ParameterError
+from dpicl.errors import ParameterError, PrivacyError
 from dpicl.mechanisms import discrete_gaussian
 from dpicl.mechanisms.noisy_steps import GaussianTotal
 from dpicl.mechanisms.vector_samplers import LARGEST_VARIANCE
@@ -147,10 +147,15 @@ class ContinualCounts:
         return self.marginals * added * (replaced if self.neighbours is Neighbours.REPLACE_ONE else 1)
 
     def guarantee(self, *, delta: float, unit: str) -> Guarantee:
-        """What all releases of the horizon cost together, at this delta."""
-        return discrete_gaussian.guarantee(
+        """What all releases of the horizon cost together, at this delta.
+        Raises PrivacyError: of so few bits noise is priced by its own law, which says nothing of adaptive streams.
+        """
+        stated = discrete_gaussian.guarantee(
             self.variance, squared_sensitivity=self.squared_sensitivity, neighbours=self.neighbours, delta=delta, unit=unit
         )
+        if self.variance is not None and has_own_price(stated.event, self.neighbours):
+            raise PrivacyError(f"counters of bits={self.bits} have no price that holds for adaptive streams; expected more bits, as {BITS}")
+        return stated
 
     def release(self, history: Iterable[np.ndarray], *, period: int, stream: Stream) -> np.ndarray:
         """y_t of equation (2) in period t, counted from 1: shape (cells,), int64.

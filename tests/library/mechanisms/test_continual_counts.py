@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from dpicl.accounting.accountant import check
 from dpicl.accounting.guarantee import Neighbours
-from dpicl.errors import ParameterError
+from dpicl.errors import ParameterError, PrivacyError
 from dpicl.mechanisms.continual_counts import BITS, ContinualCounts, Contribution, matrix, products
 from dpicl.randomness import stream
 
@@ -201,6 +201,14 @@ def test_a_row_and_a_person_s_period_are_protected_better_than_a_person() -> Non
     levels = [Contribution(1, 1), Contribution(2, 2), Contribution(6, 2), Contribution(12, 2)]
     costs = [replace(person, contribution=level).guarantee(delta=1e-6, unit="row").epsilon for level in levels]
     assert costs == sorted(costs) and costs[0] < 0.25 < costs[2] < costs[3] <= 2
+
+
+def test_noise_that_would_be_priced_by_its_own_law_has_no_price() -> None:
+    """That law is a maximum over fixed ways to move the sums; an adversary who waits for releases has others."""
+    few = replace(counters(3, Contribution(1, 1), bits=1), variance=Fraction(9))
+    assert few.squared_sensitivity <= 16
+    with pytest.raises(PrivacyError, match="bits=1 have no price that holds for adaptive streams"):
+        few.guarantee(delta=1e-6, unit="row")
 
 
 def test_without_noise_the_cost_is_infinite() -> None:
