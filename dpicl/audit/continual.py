@@ -50,7 +50,7 @@ def _with_kept_noise() -> Release:
 
 
 def _histories(counters: ContinualCounts, release: Release = _released) -> Trial:
-    """Each run is a cell of one horizon, or two cells where a person's rows move from one to the other: outputs of shape (runs, 3)."""
+    """Each run is a cell of one horizon, or two cells where a person's rows move from one to the other: outputs of shape (runs, 2)."""
     replaced = counters.neighbours is Neighbours.REPLACE_ONE
     path = matrix(PERIODS, counters.bits)[:, :ROWS].sum(axis=1).astype(float)
     path /= np.linalg.norm(path) * float(counters.variance or 1) ** 0.5 * (2**0.5 if replaced else 1)

@@ -213,7 +213,10 @@ class ContinualCounts:
 
 def _pairs(weights: np.ndarray, arrays: Iterable[np.ndarray]) -> Iterator[tuple[Any, np.ndarray]]:
     """Each array with its weight. Raises ParameterError: there are more of the one than of the other."""
-    try:
-        yield from zip(weights, arrays, strict=True)
-    except ValueError:
-        raise ParameterError("periods", "another number of arrays", f"those of {len(weights)} periods, one of each") from None
+    given, wrong = iter(arrays), ParameterError("periods", "another number of arrays", f"one for each of {len(weights)} periods")
+    for weight in weights:
+        if (array := next(given, None)) is None:
+            raise wrong
+        yield weight, array
+    if next(given, None) is not None:
+        raise wrong
