@@ -21,9 +21,11 @@ import pyarrow as pa
 
 from benchmarks.figures import Figures
 from benchmarks.guarantees.neighbour_inputs import MOST_ROWS, Fixed, chosen, neighbours, noised, numbers, table
+from dpicl.accounting.guarantee import Neighbours
 from dpicl.audit.releases import owned
 from dpicl.contract import Contract, load_contract
 from dpicl.mechanisms import noisy_count, noisy_mean
+from dpicl.mechanisms.continual_counts import ContinualCounts, Contribution
 from dpicl.mechanisms.noisy_mean import Grid, Origin
 from dpicl.mechanisms.poisson_subsample import poisson_subsample
 from dpicl.mechanisms.randomised_response import Response
@@ -156,6 +158,22 @@ def contribution(rng: np.random.Generator) -> Fraction:
     return Fraction(len(used[0] ^ used[1]), most * (1 + replaced))
 
 
+def counters(rng: np.random.Generator) -> Fraction:
+    """All releases of a horizon: a unit's rows in any periods and cells, some of them taken back, or another unit's in their place."""
+    periods, most, replaced = int(rng.integers(1, 6)), int(rng.integers(1, 3)), bool(rng.integers(2))
+    rows = most * int(rng.integers(1, 3))
+    neighbours = Neighbours.REPLACE_ONE if replaced else Neighbours.ADD_OR_REMOVE_ONE
+    exact = ContinualCounts(periods, 2, Contribution(rows, most, bool(rng.integers(2))), neighbours, None)
+    moved = np.zeros((periods, 2, 2), dtype=np.int64)
+    for sign in (1, -1)[: 1 + replaced]:
+        for place in rng.permutation(np.repeat(np.arange(periods), most))[:rows]:
+            one = sign * (rng.choice((1, -1)) if exact.contribution.corrections else 1)
+            np.add.at(moved, (place, [0, 1], rng.integers(2, size=2)), one)
+    history = list(moved.reshape(periods, 4))
+    releases = np.concatenate([exact.release(history[:period], period=period, stream=Fixed()) for period in range(1, periods + 1)])
+    return Fraction(sum(int(one) ** 2 for one in releases), exact.squared_sensitivity)
+
+
 CASES: dict[str, Case] = {
     "noisy-count": count,
     "noisy-mode": mode,
@@ -165,6 +183,7 @@ CASES: dict[str, Case] = {
     "randomised-response-encode": encoding,
     "poisson-subsample": subsample,
     "contribution": contribution,
+    "continual-counts": counters,
 }
 
 

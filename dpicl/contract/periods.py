@@ -7,7 +7,8 @@ from rows: whether rows came or went decides nothing.
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from dpicl.errors import ParameterError
@@ -57,3 +58,41 @@ def read_period(text: str) -> str:
                 break
             return text
     raise ParameterError("period", repr(text[:40]), "once, or a time in UTC: 2026, 2026-Q4, 2026-12, 2026-W53 or 2026-12-31")
+
+
+@dataclass(frozen=True)
+class Calendar:
+    """The periods of one horizon by name, in order: those of a stretch of time (`of`), or deliveries that were declared beforehand.
+
+    It is public and fixed before the first of them; one in which nothing comes counts as well.
+    """
+
+    periods: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not self.periods or len(set(self.periods)) < len(self.periods):
+            raise ParameterError("periods", len(self.periods), "at least one, each of another name")
+
+    @staticmethod
+    def of(every: Every, *, first: datetime, count: int) -> Calendar:
+        """So many days, weeks, months, quarters or years in a row, from the one on that a time falls into.
+        Raises ParameterError: `every` is `once`, or there is none.
+        """
+        if every == ONCE:
+            raise ParameterError("every", every, "day, week, month, quarter or year")
+        names, day = [period_at(every, first)], first.astimezone(UTC)
+        while len(names) < count:
+            day += timedelta(days=1)
+            if (name := period_at(every, day)) != names[-1]:
+                names.append(name)
+        return Calendar(tuple(names[:count]))
+
+    def index(self, period: str) -> int:
+        """Which period of the horizon this is, counted from 1.
+        Raises ParameterError: none of them; a row, or a release, of another time belongs to another horizon.
+        """
+        if period not in self.periods:
+            raise ParameterError(
+                "period", repr(period[:40]), f"one of the horizon's {len(self.periods)}, {self.periods[0]} to {self.periods[-1]}"
+            )
+        return self.periods.index(period) + 1

@@ -1,0 +1,1 @@
+"""Tables that grow: counters of a year of nightly releases."""

@@ -1,0 +1,266 @@
+"""Counters of a table that grows: what a unit moves, against every pattern of participation; windows; what is refused."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+from itertools import combinations_with_replacement, product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpicl.accounting.accountant import check
+from dpicl.accounting.guarantee import Neighbours
+from dpicl.errors import ParameterError, PrivacyError
+from dpicl.mechanisms.continual_counts import BITS, ContinualCounts, Contribution, matrix, products
+from dpicl.randomness import stream
+
+ADD, REPLACE = Neighbours.ADD_OR_REMOVE_ONE, Neighbours.REPLACE_ONE
+LARGEST = 2**31 - 1
+
+
+def counters(
+    periods: int, contribution: Contribution, *, marginals: int = 1, neighbours: Neighbours = ADD, bits: int = BITS
+) -> ContinualCounts:
+    """Without noise."""
+    return ContinualCounts(periods, marginals, contribution, neighbours, None, bits)
+
+
+def moved(counted: ContinualCounts, deliveries: np.ndarray) -> int:
+    """How far these counts, of shape (periods, cells), move all releases together: squared, exact."""
+    return sum(int(one) ** 2 for one in np.concatenate(released(counted, deliveries)))
+
+
+def released(counted: ContinualCounts, deliveries: np.ndarray) -> list[np.ndarray]:
+    """In every period that there is a delivery of."""
+    periods = range(1, len(deliveries) + 1)
+    return [counted.release(deliveries[:period], period=period, stream=stream(0, "test", "", "")) for period in periods]
+
+
+def patterns(counted: ContinualCounts, rows: int) -> list[tuple[int, ...]]:
+    """In which periods so many rows may come: no more than c in one."""
+    most = counted.contribution.per_period
+    return [places for places in combinations_with_replacement(range(counted.periods), rows) if max(map(places.count, places)) <= most]
+
+
+CONTRIBUTIONS = st.tuples(st.integers(1, 4), st.integers(1, 4)).map(lambda both: Contribution(max(both), min(both)))
+
+
+@given(st.integers(1, 6), CONTRIBUTIONS, st.sampled_from([0, 1, 3, BITS]))
+@settings(max_examples=60, deadline=None)
+def test_no_pattern_of_participation_moves_more_than_is_stated_and_one_nearly_does(
+    periods: int, contribution: Contribution, bits: int
+) -> None:
+    """All patterns in one cell; reached by the earliest periods, but for the rounding of columns to `bits`."""
+    counted = counters(periods, contribution, bits=bits)
+    rows = min(contribution.rows, contribution.per_period * periods)
+    reached = 0
+    for places in patterns(counted, rows):
+        deliveries = np.zeros((periods, 1), dtype=np.int64)
+        np.add.at(deliveries, (list(places), 0), 1)
+        reached = max(reached, moved(counted, deliveries))
+    assert reached <= counted.squared_sensitivity
+    assert bits < BITS or counted.squared_sensitivity <= reached * (1 + 1e-4)
+
+
+@given(st.integers(1, 5), CONTRIBUTIONS, st.integers(1, 2), st.data())
+@settings(max_examples=150, deadline=None)
+def test_cells_signs_and_fewer_rows_never_move_more(periods: int, contribution: Contribution, marginals: int, data: st.DataObject) -> None:
+    """A unit's rows in any cells, some of them taken back, in two marginals of three cells each; and another unit's in their place."""
+    counted = counters(periods, replace(contribution, corrections=True), marginals=marginals)
+    units = []
+    for _ in range(2):
+        rows = data.draw(st.integers(0, min(contribution.rows, contribution.per_period * periods)))
+        places = data.draw(st.sampled_from(patterns(counted, rows))) if rows else ()
+        deliveries = np.zeros((periods, marginals, 3), dtype=np.int64)
+        for place in places:
+            sign = data.draw(st.sampled_from([-1, 1]))
+            for marginal in range(marginals):
+                deliveries[place, marginal, data.draw(st.integers(0, 2))] += sign
+        units.append(deliveries.reshape(periods, -1))
+    one, other = units
+    assert moved(counted, one) <= counted.squared_sensitivity
+    assert moved(counted, one - other) <= replace(counted, neighbours=REPLACE).squared_sensitivity
+    kept = counters(periods, contribution, marginals=marginals, neighbours=REPLACE)
+    assert moved(counted, abs(one) - abs(other)) <= kept.squared_sensitivity
+
+
+def test_a_replaced_unit_moves_by_twice_what_an_added_one_does_and_four_times_where_counts_are_taken_back() -> None:
+    counted, rows = counters(4, Contribution(3, 1)), np.array([[1], [1], [1], [0]])
+    added = moved(counted, rows)
+    assert moved(counted, np.hstack([rows, -rows])) == 2 * added <= replace(counted, neighbours=REPLACE).squared_sensitivity
+    back = counters(4, Contribution(3, 1, corrections=True), neighbours=REPLACE)
+    assert (
+        moved(counted, rows - -rows)
+        == 4 * added
+        <= back.squared_sensitivity
+        == 2 * replace(counted, neighbours=REPLACE).squared_sensitivity
+    )
+
+
+def test_the_remainder_of_a_person_counts_in_full() -> None:
+    """k = 5, c = 2: two full periods and one row, by hand from the columns' products."""
+    g = products(4)
+    expected = 4 * g[0] + 4 * g[0] + g[0] + 2 * (4 * g[1] + 2 * g[1] + 2 * g[2])
+    assert counters(4, Contribution(5, 2)).squared_sensitivity == expected
+    assert counters(4, Contribution(50, 2)).squared_sensitivity == counters(4, Contribution(8, 2)).squared_sensitivity
+    assert counters(4, Contribution(5, 2), marginals=7).squared_sensitivity == 7 * expected
+
+
+def test_one_row_after_another_costs_less_than_all_at_once_and_more_than_one() -> None:
+    together, apart, one = (counters(365, Contribution(*both)).squared_sensitivity for both in ((3, 3), (3, 1), (1, 1)))
+    assert one < apart < together == 9 * one
+
+
+def test_the_matrix_is_the_normalised_square_root_of_all_prefixes() -> None:
+    """Columns of norm 1, entries that fall, and the same square root as powers of matrices give."""
+    periods = 40
+    columns = matrix(periods) / 2**BITS
+    np.testing.assert_allclose(np.linalg.norm(columns, axis=0), 1, rtol=1e-4)
+    assert (np.diff(matrix(periods), axis=0)[np.tril_indices(periods - 1, -1)] <= 0).all() and (np.triu(columns, 1) == 0).all()
+    root = columns / columns.diagonal()
+    np.testing.assert_allclose(root @ root, np.tril(np.ones((periods, periods))), atol=2e-3)
+
+
+def test_products_are_exact() -> None:
+    """Against whole numbers of any size, at the least and the most bits."""
+    for bits in (0, BITS):
+        columns = matrix(50, bits).astype(object)
+        gram = columns.T @ columns
+        assert products(50, bits) == tuple(
+            max(gram[first, second] for first in range(50) for second in range(first + distance, 50)) for distance in range(50)
+        )
+
+
+@pytest.mark.parametrize(("periods", "most"), [(30, 1.99), (365, 2.76)])
+def test_a_prefix_has_little_more_noise_than_the_best_matrix_could_give(periods: int, most: float) -> None:
+    """Against one release: the largest over all prefixes; within 5 % of the least that any matrix of real numbers reaches."""
+    counted = replace(counters(periods, Contribution(1, 1)), variance=Fraction(10**12))
+    deviations = [math.sqrt(counted.covariance([(1, last)])[0, 0]) for last in range(1, periods + 1, max(1, periods // 50))]
+    against_one = max(deviations) * math.sqrt(counted.squared_sensitivity / 10**12)
+    assert 0.95 * against_one <= best(periods) < against_one <= most
+
+
+def best(periods: int) -> float:
+    """A lower bound on what any factorisation reaches: the nuclear norm of prefix sums between two unit vectors, improved in turns."""
+    prefixes, left, right = np.tril(np.ones((periods, periods))), np.ones(periods), np.ones(periods)
+    for _ in range(12):
+        left, right = left / np.linalg.norm(left), right / np.linalg.norm(right)
+        u, values, v = np.linalg.svd(left[:, np.newaxis] * prefixes * right)
+        left, right = np.sqrt((u**2 * values).sum(axis=1)), np.sqrt((v.T**2 * values).sum(axis=1))
+    return float(values.sum())
+
+
+@given(st.integers(1, 40), st.data())
+@settings(max_examples=40, deadline=None)
+def test_any_window_is_read_off_the_releases(periods: int, data: st.DataObject) -> None:
+    """Without noise exactly, empty periods and negative counts included."""
+    last = data.draw(st.integers(1, periods))
+    first = data.draw(st.integers(1, last))
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    deliveries = rng.integers(-3, 50, size=(periods, 4)) * (rng.random((periods, 1)) < 0.7)
+    counted = counters(periods, Contribution(1, 1))
+    read = counted.windows(iter(released(counted, deliveries[:last])), [(first, last), (1, last)])
+    expected = [deliveries[first - 1 : last].sum(axis=0), deliveries[:last].sum(axis=0)]
+    np.testing.assert_allclose(read, expected, atol=1e-7 * periods)
+
+
+def test_a_release_is_a_function_of_the_counts_so_far_and_of_its_stream() -> None:
+    counted = replace(counters(9, Contribution(2, 1)), variance=Fraction(10**9))
+    history = [np.array([4, 0, 1]), np.array([0, 0, 0])]
+    first, again, other = (counted.release(history, period=2, stream=stream(0, "test", name, "")) for name in ("a", "a", "b"))
+    assert (first == again).all() and (first != other).all()
+
+
+def test_a_count_beyond_31_bits_is_cut_off_and_never_wraps_round() -> None:
+    counted = counters(2, Contribution(1, 1))
+    for one, cut in ((2**62, LARGEST), (-(2**62), -LARGEST)):
+        history = [np.array([one]), np.array([one])]
+        assert int(counted.release(history, period=2, stream=stream(0, "test", "", ""))[0]) == cut * int(matrix(2)[1].sum())
+    longest = counters(2048, Contribution(1, 1))
+    total = longest.release([np.array([LARGEST], dtype=np.int32)] * 2048, period=2048, stream=stream(0, "test", "", ""))
+    assert int(total[0]) == LARGEST * sum(matrix(2048)[-1].tolist())
+
+
+@pytest.mark.parametrize("neighbours", Neighbours)
+@pytest.mark.parametrize("epsilon", [0.1, 2.0, 20.0])
+def test_the_noise_found_costs_what_was_asked_for_and_hardly_less(neighbours: Neighbours, epsilon: float) -> None:
+    counted = ContinualCounts.of(epsilon, delta=1e-6, periods=30, marginals=20, contribution=Contribution(5, 2), neighbours=neighbours)
+    stated = counted.guarantee(delta=1e-6, unit="person")
+    check(stated)
+    assert 0.99 * epsilon <= stated.epsilon <= epsilon
+    assert (stated.neighbours, stated.unit, stated.delta) == (neighbours, "person", 1e-6)
+
+
+def test_a_row_and_a_person_s_period_are_protected_better_than_a_person() -> None:
+    """The same noise, for every level."""
+    person = ContinualCounts.of(2, delta=1e-6, periods=365, marginals=8, contribution=Contribution(12, 2), neighbours=ADD)
+    levels = [Contribution(1, 1), Contribution(2, 2), Contribution(6, 2), Contribution(12, 2)]
+    costs = [replace(person, contribution=level).guarantee(delta=1e-6, unit="row").epsilon for level in levels]
+    assert costs == sorted(costs) and costs[0] < 0.25 < costs[2] < costs[3] <= 2
+
+
+def test_noise_that_would_be_priced_by_its_own_law_has_no_price() -> None:
+    """That law is a maximum over fixed ways to move the sums; an adversary who waits for releases has others."""
+    few = replace(counters(3, Contribution(1, 1), bits=1), variance=Fraction(9))
+    assert few.squared_sensitivity <= 16
+    with pytest.raises(PrivacyError, match="bits=1 have no price that holds for adaptive streams"):
+        few.guarantee(delta=1e-6, unit="row")
+
+
+def test_without_noise_the_cost_is_infinite() -> None:
+    counted = ContinualCounts.of(math.inf, delta=1e-6, periods=3, marginals=1, contribution=Contribution(1, 1), neighbours=ADD)
+    assert counted.variance is None and counted.guarantee(delta=1e-6, unit="row").epsilon == math.inf
+    assert (counted.covariance([(1, 2), (2, 3)]) == 0).all()
+
+
+def test_covariances_are_those_of_the_weights() -> None:
+    counted = replace(counters(8, Contribution(1, 1)), variance=Fraction(10**9))
+    windows = [(1, 3), (2, 8), (8, 8)]
+    covariance = counted.covariance(windows)
+    for (i, one), (j, other) in product(enumerate(windows), repeat=2):
+        shared = min(one[1], other[1])
+        assert covariance[i, j] == pytest.approx(1e9 * (counted.weights(*one)[:shared] @ counted.weights(*other)[:shared]))
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        ({"periods": 0}, "periods"),
+        ({"periods": 2049}, "periods"),
+        ({"marginals": 0}, "marginals"),
+        ({"bits": 17}, "bits"),
+        ({"variance": Fraction(4)}, "variance"),
+        ({"variance": Fraction(2**80 + 1)}, "variance"),
+    ],
+)
+def test_impossible_counters_are_refused(changed: dict[str, int | Fraction], named: str) -> None:
+    with pytest.raises(ParameterError, match=f"{named}=.*: expected"):
+        replace(counters(3, Contribution(1, 1)), **changed)  # type: ignore[arg-type]
+
+
+def test_a_history_that_is_no_history_is_refused() -> None:
+    counted, draws = counters(2, Contribution(1, 1)), stream(0, "test", "", "")
+    one = np.array([1, 2])
+    for history, period, named in (
+        ([], 0, "period"),
+        ([one] * 3, 3, "period"),
+        ([one], 2, "periods"),
+        ([one] * 2, 1, "periods"),
+        ([one, one[:1]], 2, "history"),
+        ([one, one / 2], 2, "history"),
+        ([one, one.astype(np.uint64)], 2, "history"),
+    ):
+        with pytest.raises(ParameterError, match=f"{named}="):
+            counted.release(history, period=period, stream=draws)
+    for window in ((0, 1), (2, 1), (1, 3)):
+        with pytest.raises(ParameterError, match="window="):
+            counted.weights(*window)
+    with pytest.raises(ParameterError, match="periods="):
+        counted.windows([one], [(1, 2)])
+    for rows, per_period in ((1, 0), (1, 2), (0, 0)):
+        with pytest.raises(ParameterError, match="contribution="):
+            Contribution(rows, per_period)

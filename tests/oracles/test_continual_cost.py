@@ -1,0 +1,101 @@
+"""What a horizon of counters costs: against dp-accounting, and against direct sums, for an adversary who waits for releases too."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from dp_accounting.pld import privacy_loss_distribution as pld
+from scipy.special import ndtr
+
+from dpicl.accounting.accountant import compose
+from dpicl.accounting.discrete_gaussian import discrete_gaussian
+from dpicl.accounting.guarantee import Neighbours
+from dpicl.accounting.pld import epsilon_at
+from dpicl.mechanisms.continual_counts import ContinualCounts, Contribution, matrix
+
+ADD, REPLACE = Neighbours.ADD_OR_REMOVE_ONE, Neighbours.REPLACE_ONE
+DELTA = 1e-6
+
+
+@pytest.mark.parametrize("neighbours", Neighbours)
+@pytest.mark.parametrize("contribution", [Contribution(1, 1), Contribution(3, 1), Contribution(3, 3), Contribution(7, 3, corrections=True)])
+def test_a_horizon_costs_what_dp_accounting_says_of_one_gaussian(contribution: Contribution, neighbours: Neighbours) -> None:
+    """Moved by the releases of the worst pattern, which are added up here column by column in real numbers; privacy buckets, not our grid."""
+    counted = ContinualCounts.of(2.0, delta=DELTA, periods=60, marginals=5, contribution=contribution, neighbours=neighbours)
+    full, rest = divmod(contribution.rows, contribution.per_period)
+    rows = [contribution.per_period] * full + [rest] * bool(rest)
+    columns = matrix(60).astype(float)
+    norm = np.linalg.norm(columns[:, : len(rows)] @ rows) * math.sqrt(5)
+    norm *= {ADD: 1, REPLACE: 2 if contribution.corrections else math.sqrt(2)}[neighbours]
+    oracle = pld.from_gaussian_mechanism(
+        math.sqrt(counted.variance or 0), sensitivity=norm, value_discretization_interval=1e-4, use_connect_dots=False
+    ).get_epsilon_for_delta(DELTA)
+    stated = counted.guarantee(delta=DELTA, unit="person").epsilon
+    assert oracle * (1 - 1e-3) <= stated <= oracle * (1 + 2e-3)
+
+
+def test_every_period_priced_by_itself_costs_as_much_as_the_horizon() -> None:
+    """A person's three rows: each release is a Gaussian of its own sensitivity, and dp-accounting composes them."""
+    counted = ContinualCounts.of(1.0, delta=DELTA, periods=12, marginals=1, contribution=Contribution(3, 1), neighbours=ADD)
+    steps = matrix(12)[:, :3].sum(axis=1).astype(float)
+    whole = pld.identity(1e-4)
+    for step in steps:
+        whole = whole.compose(
+            pld.from_gaussian_mechanism(math.sqrt(counted.variance or 0), sensitivity=step, value_discretization_interval=1e-4)
+        )
+    assert whole.get_epsilon_for_delta(DELTA) == pytest.approx(counted.guarantee(delta=DELTA, unit="row").epsilon, rel=3e-3)
+
+
+def test_an_adversary_who_chooses_periods_by_what_was_released_learns_no_more() -> None:
+    """Two rows in three periods, one in each. The first comes at once; the second in period 2 or 3, by what period 1 released. All
+    outcomes of discrete noise are summed: strategies tell more or less, and none more than to come early whatever was released.
+    """
+    counted = ContinualCounts(3, 1, Contribution(2, 1), ADD, None, bits=2)
+    variance = Fraction(counted.squared_sensitivity) + 4
+    counted = replace(counted, variance=variance)
+    epsilon, delta = 1.0, gaussian_delta(1.0, 1.0)
+    assert counted.guarantee(delta=delta, unit="person").epsilon == pytest.approx(epsilon, rel=1e-2)
+    columns = matrix(3, 2)
+    early, late = columns[:, 0] + columns[:, 1], columns[:, 0] + columns[:, 2]
+    told = [adaptive_delta(float(variance), early, late, threshold, epsilon) for threshold in (-100, -5, 0, 5, 10, 100)]
+    assert told == sorted(told, reverse=True) and told[-1] < 0.6 * told[0] <= 0.6 * delta
+    assert told[0] == pytest.approx(gaussian_delta(epsilon, float(np.linalg.norm(early) / math.sqrt(variance))), rel=1e-3)
+
+
+def adaptive_delta(variance: float, early: np.ndarray, late: np.ndarray, threshold: int, epsilon: float) -> float:
+    """Hockey-stick divergence of three releases, with a unit whose second row comes in period 2 if the first release is above the threshold."""
+    reach = math.ceil(8 * math.sqrt(variance))
+    values = np.arange(-reach, reach + 1)
+    law = np.exp(-(values**2) / (2 * variance))
+    law /= law.sum()
+
+    def shifted(by: int) -> np.ndarray:
+        moved = np.exp(-((values - by) ** 2) / (2 * variance))
+        return np.asarray(moved / moved.sum())
+
+    total, without = 0.0, np.multiply.outer(law, law)
+    for chosen, where in ((early, values > threshold), (late, values <= threshold)):
+        first = shifted(int(chosen[0]))[where]
+        rest = np.multiply.outer(shifted(int(chosen[1])), shifted(int(chosen[2])))
+        total += sum(
+            float(np.maximum(one * rest - math.exp(epsilon) * other * without, 0).sum())
+            for one, other in zip(first, law[where], strict=True)
+        )
+    return total
+
+
+def gaussian_delta(epsilon: float, mu: float) -> float:
+    """Of Gaussians that are mu deviations apart."""
+    return float(ndtr(mu / 2 - epsilon / mu) - math.exp(epsilon) * ndtr(-mu / 2 - epsilon / mu))
+
+
+def test_a_horizon_composes_with_other_releases_as_its_gaussian() -> None:
+    counted = ContinualCounts.of(1.0, delta=DELTA, periods=30, marginals=4, contribution=Contribution(2, 1), neighbours=ADD)
+    one = counted.guarantee(delta=DELTA, unit="person")
+    assert counted.variance is not None
+    twice = discrete_gaussian(variance=counted.variance, squared_sensitivity=2 * counted.squared_sensitivity, neighbours=ADD)
+    assert compose([one, one], delta=DELTA).epsilon == pytest.approx(epsilon_at(frozenset({(twice, 1)}), ADD, DELTA)[0], rel=2e-3)
