@@ -88,14 +88,19 @@ app.command()(stoppable(run))
 
 
 @app.command()
-def report(run_id: Annotated[str, typer.Argument(metavar="RUN", help="Name of a run.", autocompletion=names.runs)]) -> None:
+def report(
+    run_id: Annotated[str, typer.Argument(metavar="RUN", help="Name of a run.", autocompletion=names.runs)],
+    by: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Show answers by the values of this column of public queries too, such as `sex`.")
+    ] = None,
+) -> None:
     """Write the report of a run again."""
     from dpicl.engine.run_folder import read_plan, run_folder
     from dpicl.report import build_report
 
     folder = run_folder(Settings.from_environment(), run_id)
     read_plan(folder)
-    say(*(f"report: {path}" for path in build_report(folder)))
+    say(*(f"report: {path}" for path in build_report(folder, by)))
 
 
 app.command()(compare)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dpicl.report.content import report_of
+from dpicl.report.content import Who, report_of
 from dpicl.report.figures import figures_of
 from dpicl.report.gains import gains_of
+from dpicl.report.groups import answered, by_group, shares
 from dpicl.report.html import to_html
 from dpicl.report.load import load_cells, load_run
 from dpicl.report.markdown import to_markdown
@@ -17,16 +18,21 @@ PICTURES = {"fitted": "fitted.svg", "gain": "gain.svg"}
 """Logistic regression on what was released, and what the private data add, as pictures of their own."""
 
 
-def build_report(run_folder: Path) -> tuple[Path, Path]:
+def build_report(run_folder: Path, by: str | None = None) -> tuple[Path, Path]:
     """Write report.html and report.md into the run folder and return their paths.
 
+    Args:
+        by: a column of public queries, by whose values answers are shown too.
+
     Raises:
-        DpiclError: the folder lacks its manifest, or a file in it breaks its schema.
+        DpiclError: the folder lacks its manifest, or a file in it breaks its schema; or no data set has that column.
     """
     run = load_run(run_folder)
     gains = gains_of(run)
     figures = figures_of(run, gains)
-    report = report_of(run, figures, gains, load_cells(run_folder, run))
+    answers = answered(run_folder, run)
+    who = Who(tuple(shares(answers)), tuple(by_group(answers, run_folder, by)) if by else (), by or "")
+    report = report_of(run, figures, gains, load_cells(run_folder, run), who)
     html, markdown = run_folder / "report.html", run_folder / "report.md"
     html.write_text(to_html(report), encoding="utf-8")
     markdown.write_text(to_markdown(report), encoding="utf-8")

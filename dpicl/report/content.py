@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -22,7 +23,16 @@ from dpicl.report.tables import METRICS, cell_name, fitted_means, guarantee_tabl
 EXAMPLE_CELLS, EXAMPLE_TEXTS = 2, 4
 
 
-def report_of(run: Run, figures: Figures, gains: pd.DataFrame, cells: Cells) -> Report:
+@dataclass(frozen=True)
+class Who:
+    """Who is answered what: shares of answers, and what they are by a column of the queries, if one was named."""
+
+    shares: tuple[Block, ...] = ()
+    groups: tuple[Block, ...] = ()
+    column: str = ""
+
+
+def report_of(run: Run, figures: Figures, gains: pd.DataFrame, cells: Cells, who: Who = Who()) -> Report:
     """The whole report, in words and numbers."""
     manifest = run.manifest
     about = f"Pipeline {manifest.pipeline}, run {manifest.run_id}, {manifest.created_utc}, dpicl {manifest.dpicl_version}"
@@ -40,7 +50,8 @@ def report_of(run: Run, figures: Figures, gains: pd.DataFrame, cells: Cells) -> 
         fitted.append(means)
     sections: dict[tuple[str, str], list[Block]] = {
         ("figures", "Figures"): [Text(figures.missing)] if figures.missing else [figure for _, figure in figures.by_method],
-        ("accuracy", "Accuracy"): list(_accuracy(run, gains, cells.anchors)),
+        ("accuracy", "Accuracy"): [*_accuracy(run, gains, cells.anchors), *who.shares],
+        ("groups", f"By {who.column}"): list(who.groups),
         ("fitted", "What was released, judged by the baselines"): fitted,
         ("guarantees", "Guarantees"): list(_guarantees(run)),
         ("gains", "Gains of every cell"): [gain_table(run.results, gains)] if len(gains) > len(leading(gains)) else [],

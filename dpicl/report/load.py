@@ -192,10 +192,15 @@ def load_run(folder: Path) -> Run:
     return Run(manifest, results, timings, tuple(demonstrations), read_values(folder), dict(counts))
 
 
+def is_public(manifest: Manifest, dataset: str) -> bool:
+    """Whether a data set's queries, and what is answered to them, are public."""
+    return manifest.contracts[dataset].benchmark or manifest.evaluation.get(dataset) == "public"
+
+
 def load_cells(folder: Path, run: Run) -> Cells:
     """Answers to public queries, in the order of the results. Raises RunError: a file is not what its name says."""
     known, pairs = run.manifest, zip(run.results["method"], run.results["dataset"], strict=True)
-    public = {name for name, used in known.contracts.items() if used.benchmark or known.evaluation.get(name) == "public"}
+    public = {name for name in known.contracts if is_public(known, name)}
     order = {pair: place for place, pair in enumerate(dict.fromkeys(pairs))}
     units = sorted((folder / "units").glob("*"), key=lambda unit: order.get(unit_of(unit)[:2], len(order)))
     return read_cells(units, public)

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from dpicl.contract import Contract
-from dpicl.engine.artefacts import DIGEST, QUERIES, TABLE, TEST, TRAIN, table_folder
+from dpicl.engine.artefacts import ASKED, DIGEST, QUERIES, TABLE, TEST, TRAIN, table_folder
 from dpicl.engine.batches import Batches, split_key
 from dpicl.engine.benchmarks import check_published, content_digest
 from dpicl.engine.files import PRIVATE_MODE, read_arrays, read_json, read_table, write_arrays, write_json, write_table
@@ -54,6 +54,8 @@ def split(run: str, dataset: str) -> str:
         write_arrays(folder / QUERIES, {"asked": positions}, mode=PRIVATE_MODE)  # the positions of the queries come last
     if contract.evaluation == "public":  # prompts and answers of a run that was stopped stand with what is released
         stored = read_table(folder / TEST).take(read_arrays(folder / QUERIES)["asked"])  # not what was read now, if it is another
+        if isinstance(contract, Contract):
+            write_table(Path(run) / ASKED.format(dataset=dataset), stored)
         asked_digest = hashlib.sha256(json.dumps(stored.to_pylist(), default=str).encode()).hexdigest()
         if read_json(write_json(Path(run) / "queries" / f"{dataset}.json", asked_digest)) != asked_digest:
             raise RunError(f"{dataset}: its queries have changed since this run began; start a new run")
