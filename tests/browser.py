@@ -12,7 +12,8 @@ from itertools import count, product
 from pathlib import Path
 from typing import Any
 
-from websockets.sync.client import ClientConnection, connect
+from websockets.sync.client import connect
+from websockets.sync.connection import Connection
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 WIDTHS = (400, 900, 1400)
@@ -24,7 +25,7 @@ KEYS = {"Tab": 9, "Enter": 13}
 class Tab:
     """One page of a browser."""
 
-    def __init__(self, connection: ClientConnection) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection, self._numbers, self._session = connection, count(1), ""
         self.seen: list[dict[str, Any]] = []
         """Every event since the page was opened."""

@@ -17,7 +17,9 @@ CELL = "icl,epsilon=1.0,shots=2"
 @pytest.fixture
 def made(place: Place) -> Path:
     install(place, shop("kiosk"), shop_rows(120))
-    return run_here("asked", "private", model="fake", datasets=["kiosk"], methods=["gdp_tabicl"], shots=[2], epsilons=["1", "inf"], seeds=[0, 1])
+    return run_here(
+        "asked", "private", model="fake", datasets=["kiosk"], methods=["gdp_tabicl"], shots=[2], epsilons=["1", "inf"], seeds=[0, 1]
+    )
 
 
 def _answers(run: Path, cell: str = CELL) -> pd.DataFrame:
