@@ -84,6 +84,8 @@ class Campaign:
     """The runs that some tables of a paper need."""
 
     def __init__(self, paper: Paper, tables: list[str], name: str, models: list[str], changes: dict[str, Any]) -> None:
+        from dpicl.methods.published.cells import ALL_SETS
+
         self.paper, self.tables, self.name, self.models = paper, tables, name, models
         self.missing: dict[str, str] = {}
         wanted = [table for table in paper.tables if table.name in tables]
@@ -92,7 +94,7 @@ class Campaign:
             pipelines |= dict.fromkeys(table.pipeline for table in paper.tables if table.pipeline and table.name in ("II", "III"))
         known = {*Settings.current().contract_names(), *Settings.current().text_names()}
         named = {cell.dataset for table in wanted for cell in table.cells}
-        self.missing |= dict.fromkeys(named - known, "there is no contract of this name")
+        self.missing |= dict.fromkeys(named - known - {ALL_SETS}, "there is no contract of this name")
         self.parts = [part for model in models for pipeline in pipelines if (part := self._part(str(pipeline), model, changes)) is not None]
 
     def _part(self, pipeline: str, model: str, changes: dict[str, Any]) -> Part | None:

@@ -18,13 +18,13 @@ from scipy.special import stdtr
 
 from dpicl.contract.declared import Declared
 from dpicl.contract.text import TextContract
-from dpicl.methods.published.cells import PrintedCell, PrintedTable
+from dpicl.methods.published.cells import ALL_SETS, PrintedCell, PrintedTable
 from dpicl.methods.published.noise_cells import table_nine
 from dpicl.report.compare.sides import Side
 from dpicl.report.reproduce.computed import COMPUTED
 
 WITHIN, DIFFERS, NOT_RUN = "within noise", "differs", "not run"
-PAPER_RUNS, CERTAIN = 5, 1.96
+PAPER_RUNS, CERTAIN, SIGNIFICANT = 5, 1.96, 0.05
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,8 @@ def _measured(cell: PrintedCell, table: PrintedTable, model: str, made: Made) ->
     why = made.missing.get(cell.dataset) or made.missing.get(str(table.pipeline)) or made.missing.get(f"{table.pipeline} {model}")
     if side is None or why:
         return Verdict(cell, model, NOT_RUN, f"not run because {why or 'this part was not chosen'}")
+    if cell.dataset == ALL_SETS:
+        return _against(cell, model, side)
     found = _ours(cell, side)
     if found is None:
         return Verdict(cell, model, NOT_RUN, f"not run because {_left_out(cell, side)}")
@@ -76,6 +78,25 @@ def _measured(cell: PrintedCell, table: PrintedTable, model: str, made: Made) ->
     close = abs(ours - cell.value) <= half
     reasons = "" if close else "; ".join(_reasons(cell, table, side, made)) or "of what is not known"
     return Verdict(cell, model, WITHIN if close else DIFFERS, "" if close else f"differs because {reasons}", ours, half)
+
+
+def _against(cell: PrintedCell, model: str, side: Side) -> Verdict:
+    """The probability of so large a lead over a baseline, mean over seeds and paired over data sets, if there were none."""
+    results = side.run.results
+    at = results[(results["method"] == cell.method) & (results["epsilon"] == cell.epsilon)]
+    own = at[(at["system"] == "icl") & (at["shots"] == cell.shots)].groupby("dataset")["accuracy"].mean()
+    lead = (own - at[at["system"] == cell.system].groupby("dataset")["accuracy"].mean()).dropna()
+    if len(lead) < 2:
+        return Verdict(cell, model, NOT_RUN, "not run because two data sets are needed, at this epsilon and number of shots")
+    error = float(lead.std(ddof=1)) / math.sqrt(len(lead))
+    p = float(stdtr(len(lead) - 1, -float(lead.mean()) / error)) if error else float(lead.mean() <= 0)
+    return _concluded(cell, model, p, f"{model} answered in place of {cell.model}, on {len(lead)} data sets")
+
+
+def _concluded(cell: PrintedCell, model: str, p: float, differing: str) -> Verdict:
+    """Of a p-value: whether it lies on the same side of 0.05."""
+    same = (p < SIGNIFICANT) == (cell.value < SIGNIFICANT)
+    return Verdict(cell, model, WITHIN if same else DIFFERS, "" if same else f"differs because {differing}", p, 0.0)
 
 
 def _ours(cell: PrintedCell, side: Side) -> tuple[float, float] | None:
@@ -165,10 +186,8 @@ def _tested(cell: PrintedCell, made: Made) -> Verdict:
     differences = means[0][0] - means[0][1]
     error = float(differences.std(ddof=1)) / math.sqrt(len(differences))
     p = 2 * float(stdtr(len(differences) - 1, -abs(float(differences.mean())) / error)) if error else (0.0 if differences.any() else 1.0)
-    same = (p < 0.05) == (cell.value < 0.05)
     others = " and ".join(made.models[:2])
-    why = "" if same else f"differs because {others} were compared" if others else ""
-    return Verdict(cell, others, WITHIN if same else DIFFERS, why, p, 0.0)
+    return _concluded(cell, others, p, f"{others} were compared")
 
 
 def _by_epsilon(cell: PrintedCell, pair: Sequence[Side | None]) -> np.ndarray | None:

@@ -1,0 +1,1 @@
+"""The three papers as a checklist, and their tables run whole."""
