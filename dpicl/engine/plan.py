@@ -45,6 +45,7 @@ def make_plan(
     """
     settings = Settings.current()
     plan = plan_for(pipeline_name, changes, settings, run_id, resume=resume, period=period, when=when)
+    settings = plan.settings(settings)
     folder = run_folder(settings, plan.run_id) if resume else begin(plan, settings)
     pin_contracts(folder, plan, settings)
     return folder
@@ -101,7 +102,7 @@ def check_plan(plan: Plan, settings: Settings) -> None:
     for name in dict.fromkeys(unit.dataset for unit in plan.units.values()):
         contract = settings.declared(name)
         if isinstance(contract, TextContract):
-            find_texts(contract, data_folder=settings.data)
+            find_texts(contract, data_folder=settings.data, cache_folder=settings.cache)
         elif isinstance(contract, Contract):
             find_rows(contract, data_folder=settings.data, cache_folder=settings.cache)
             load_queries(contract, data_folder=settings.data)
@@ -149,7 +150,9 @@ def draft_plan(
         for name in pipeline.datasets:
             check_named(settings.declared(name), "--model")
     periods = periods_of(pipeline.datasets, settings, period, when)
-    return Plan(run_id, pipeline_name, pipeline, resolve_model(pipeline.model, models), writer, periods)
+    contracts = (settings.declared(name) for name in pipeline.datasets)
+    editions = {one.name: one.edition_of.name for one in contracts if isinstance(one, TextContract) and one.edition_of}
+    return Plan(run_id, pipeline_name, pipeline, resolve_model(pipeline.model, models), writer, periods, editions)
 
 
 def periods_of(datasets: Iterable[str], settings: Settings, period: str | None = None, when: datetime | None = None) -> dict[str, str]:

@@ -143,7 +143,7 @@ class QuerySession:
     @cached_property
     def _rows(self) -> PrivateTable:
         contract = self._request.contract
-        table = load_texts(contract, data_folder=self._settings.data)
+        table = load_texts(contract, data_folder=self._settings.data, cache_folder=self._settings.cache)
         check_published(contract, partial(content_digest, contract, table), self._settings)
         return split_texts(table, contract.model_copy(update={"query_count": 1})).train
 

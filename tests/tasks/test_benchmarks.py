@@ -174,7 +174,7 @@ def test_what_is_shipped_is_what_is_published(path: Path, data_folder: Path, tmp
     assert contract.privacy.budget.benchmark and (contract.name in known) != (contract.source.bundled is not None)
     if contract.name in known:
         settings = Settings(tmp_path, data_folder, ROOT / "data_contracts", tmp_path, tmp_path)
-        assert read_content(contract, settings).digest == known[contract.name]
+        assert read_content(settings.declared(contract.name), settings).digest == known[contract.name]
 
 
 def test_the_file_of_digests_is_what_the_module_writes(place: Place) -> None:
