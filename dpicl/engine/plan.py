@@ -18,6 +18,7 @@ from dpicl.engine.run_folder import Plan, check_stored, check_versions, pin_cont
 from dpicl.engine.settings import Settings
 from dpicl.errors import BudgetError, DeclarationError, ModelRefusedError, ParameterError, PrivacyError
 from dpicl.lm.egress import check_egress
+from dpicl.lm.embedding import check_embedder
 from dpicl.lm.models import number_format
 from dpicl.lm.spec import ModelSpec, resolve_model
 from dpicl.methods import METHODS, on_texts
@@ -141,6 +142,7 @@ def draft_plan(
     pipeline = override(find_pipeline(pipelines, pipeline_name), changes)
     models = registry(pipelines, settings.pipelines.name)
     writer = None if pipeline.generator is None else resolve_model(pipeline.generator, models)
+    embedder = None if pipeline.embedder is None else resolve_model(pipeline.embedder, models)
     stated = {*find_pipeline(pipelines, pipeline_name).model_fields_set, *changes}
     # baselines that nobody pays for are left out where they are a default, and refused where somebody asks for them
     for name, method in product(pipeline.datasets, pipeline.methods) if "baselines" in stated and pipeline.baselines else ():
@@ -152,7 +154,7 @@ def draft_plan(
     periods = periods_of(pipeline.datasets, settings, period, when)
     contracts = (settings.declared(name) for name in pipeline.datasets)
     editions = {one.name: one.edition_of.name for one in contracts if isinstance(one, TextContract) and one.edition_of}
-    return Plan(run_id, pipeline_name, pipeline, resolve_model(pipeline.model, models), writer, periods, editions)
+    return Plan(run_id, pipeline_name, pipeline, resolve_model(pipeline.model, models), writer, periods, embedder, editions)
 
 
 def periods_of(datasets: Iterable[str], settings: Settings, period: str | None = None, when: datetime | None = None) -> dict[str, str]:
@@ -212,6 +214,7 @@ def _check_unit(contract: Declared, unit: Unit, plan: Plan) -> None:
     check_egress(contract, unit, plan.model)
     if method.model_reads_rows:
         check_writer(contract, unit, plan.writing_model)
+        check_embedder(plan.embedder)
     method.check(contract, unit)
     method.refuse_run(contract)
     method.releases(contract, unit)  # refuses what has no price

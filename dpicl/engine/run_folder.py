@@ -57,6 +57,8 @@ class Plan:
     """The generator model, which reads private texts, if it is not `model`."""
     periods: Mapping[str, str] = field(default_factory=dict)
     """The period of each data set's releases, as it was when the run was planned; `once` of those that are not named."""
+    embedder: ModelSpec | None = None
+    """What compares whole texts; hashed n-grams if None."""
     editions: Mapping[str, str] = field(default_factory=dict)
     """The edition of each published set of texts that was at hand when the run was planned; the run is about no other."""
 
@@ -97,6 +99,7 @@ class Plan:
             "model": self.model.as_json(),
             "versions": self.versions,
             **({} if self.writer is None else {"writer": self.writer.as_json()}),
+            **({} if self.embedder is None else {"embedder": self.embedder.as_json()}),
             **({"periods": dict(self.periods)} if self.periods else {}),
             **({"editions": dict(self.editions)} if self.editions else {}),
         }
@@ -152,8 +155,9 @@ def read_plan(folder: Path) -> Plan:
         pipeline, model = Pipeline.model_validate(content["pipeline"]), ModelSpec.model_validate(content["model"])
         writer = ModelSpec.model_validate(content["writer"]) if "writer" in content else None
         periods = {str(dataset): read_period(period) for dataset, period in content.get("periods", {}).items()}
+        embedder = ModelSpec.model_validate(content["embedder"]) if "embedder" in content else None
         editions = {str(dataset): str(name) for dataset, name in content.get("editions", {}).items()}
-        return Plan(content["run_id"], content["pipeline_name"], pipeline, model, writer, periods, editions)
+        return Plan(content["run_id"], content["pipeline_name"], pipeline, model, writer, periods, embedder, editions)
     except (AttributeError, KeyError, TypeError, ValueError, ParameterError):
         raise RunError(f"run {folder.name}: {PLAN} is damaged; start a new run") from None
 
