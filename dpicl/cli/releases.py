@@ -174,17 +174,8 @@ def ask(
         raise DpiclError("--draws draws from released demonstrations; expected --demos: another draw of private rows would be charged")
     else:
         texts, options = read_queries(query, queries), {"aggregation": aggregation, "subsets": subsets}
-        request = request_of(
-            contract,
-            epsilon=epsilon,
-            shots=shots or 4,
-            count=count,
-            model=model,
-            options=options,
-            settings=settings,
-            period=period,
-            embedder=embedder,
-        )
+        chosen: Any = {"epsilon": epsilon, "shots": shots or 4, "count": count, "model": model, "period": period, "embedder": embedder}
+        request = request_of(contract, options=options, settings=settings, **chosen)
         answer = partial(clean_errors("ask", answer_queries), request, texts, settings, again=again)
     try:
         answer()
