@@ -23,6 +23,7 @@ import pyarrow as pa
 
 import dpicl
 from dpicl.contract import Contract, Declared, TextContract
+from dpicl.contract.editions import edition
 from dpicl.contract.text_source import PUBLISHED
 from dpicl.engine.files import PRIVATE_MODE, read_json, write_json
 from dpicl.engine.settings import Settings
@@ -158,9 +159,18 @@ def _entered(settings: Settings) -> dict[str, dict[str, Any]]:
 
 
 def published_digests(settings: Settings) -> dict[str, str]:
-    """The digest of every own contract's content that does not come with a package; the shipped ones are the repository's own."""
-    contracts = [contract for name in settings.own_names() if not _comes_with_a_package(contract := settings.declared(name))]
-    return {contract.name: read_content(contract, settings).digest for contract in contracts}
+    """The digest of every own contract's content that does not come with a package, of a published set of each slice; the shipped ones are the
+    repository's own.
+    """
+    contracts: dict[str, Declared] = {}
+    for name in settings.own_names():
+        contract = settings.declared(name)
+        if isinstance(contract, TextContract) and contract.edition_of is not None:
+            stated = contract.edition_of.stated
+            contracts |= {f"{name}:{one}": edition(stated, one) for one in stated.source.slices}
+        elif not _comes_with_a_package(contract):
+            contracts[name] = contract
+    return {name: read_content(contract, settings).digest for name, contract in contracts.items()}
 
 
 if __name__ == "__main__":

@@ -29,7 +29,14 @@ def smaller_than_published(units: Iterable[Unit], contracts: Mapping[str, Declar
         here, published = (min(one.row_bounds.values()) for one in (contract, whole))
         if here >= published:
             continue
-        named = {"dataset": unit.dataset, "slice": contract.edition_of.name, "here": here, "published": published, "noise": []}
+        named = {
+            "dataset": unit.dataset,
+            "slice": contract.edition_of.name,
+            "of_label": contract.is_classification,
+            "here": here,
+            "published": published,
+            "noise": [],
+        }
         noise = found.setdefault(unit.dataset, named)["noise"]
         if not any(one["method"] == unit.method for one in noise):
             noise += _noise(unit, contract, whole)

@@ -114,10 +114,11 @@ class Noise(_Part):
 
 
 class Smaller(_Part):
-    """A slice that is smaller than the published set: bounds on texts, for a label where there are labels."""
+    """A slice that is smaller than the published set: bounds on texts, of each label where there are labels."""
 
     dataset: str
     slice: str
+    of_label: bool = True
     here: int
     published: int
     noise: list[Noise] = []

@@ -61,7 +61,7 @@ def smaller(manifest: Manifest) -> list[str]:
             for each in one.noise
         )
         said.append(
-            f"{one.dataset} is the slice {one.slice}, with at least {one.here:,} texts of a label where {one.published:,} were published; the same ε "
+            f"{one.dataset} is the slice {one.slice}, with at least {one.here:,} texts{' of a label' if one.of_label else ''} where {one.published:,} were published; the same ε "
             f"takes more noise. {'; '.join(noise)}. A paper's numbers are for the published set."
         )
     return said
