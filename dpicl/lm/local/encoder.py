@@ -20,7 +20,8 @@ from dpicl.lm.local.memory import choose_device
 from dpicl.lm.local.model_files import find_model_files
 from dpicl.lm.spec import ModelSpec
 
-_AT_ONCE = 64
+_AT_ONCE = 1
+"""In a batch the length of one text would move the points of others by rounding: one private answer moves its own point only."""
 _MODULES = {f"sentence_transformers.models.{name}" for name in ("Transformer", "Pooling", "Normalize")}
 _one_at_a_time = Lock()
 

@@ -99,6 +99,8 @@ def test_a_plain_encoder_is_pooled_by_the_mean_of_its_tokens(encoder: Path) -> N
             mean = model(**tokenizer(text, return_tensors="pt")).last_hidden_state[0].mean(dim=0).double().numpy()
         assert point == pytest.approx(mean / np.linalg.norm(mean), abs=1e-5), "alone and in a batch"
     assert not points[3].any()
+    alone = [open_embedder(spec_of(encoder)).embed([text])[0] for text in TEXTS]
+    assert np.array_equal(points[:3], alone), "bit by bit: one answer more moves none of the others"
 
 
 def test_an_encoder_is_named_by_its_files_its_pooling_included(encoder: Path, tmp_path: Path) -> None:
