@@ -85,9 +85,9 @@ def list_data() -> None:
 
 @data_app.command("fetch")
 def fetch(contract: ContractName) -> None:
-    """Download a published data set, and check its digests: a table from OpenML or UCI, texts from the hub or their address.
+    """Download a published data set, and check its digests.
 
-    A download of texts that broke off is continued. HF_ENDPOINT names a mirror of the hub.
+    A table comes from OpenML or UCI, texts from the hub (HF_ENDPOINT names a mirror) or their address; a broken download of texts is continued.
     """
     from dpicl.contract import TextContract
     from dpicl.engine.benchmarks import fetch_published

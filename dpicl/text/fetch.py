@@ -76,7 +76,7 @@ def fetch_texts(
                 else:
                     draft = final.with_name(f".{final.name}.part")
                     url = _address(published, file, base)
-                    digests[file.file] = _download(url, draft, wanted, Visit(base, final.parent, limits, progress))
+                    digests[file.file] = _download(contract.name, url, draft, wanted, Visit(base, final.parent, limits, progress))
                     tables[split] = _checked(whole, split, draft, file)
                     draft.chmod(0o600)
                     draft.replace(final)
@@ -92,15 +92,18 @@ def _address(published: Published, file: PublishedFile, base: str) -> str:
     return f"{base}/datasets/{published.hub}/resolve/{published.revision}/{file.file}"
 
 
-def _download(url: str, draft: Path, wanted: str | None, visit: Visit) -> str:
+def _download(name: str, url: str, draft: Path, wanted: str | None, visit: Visit) -> str:
     """The digest of what was downloaded; where none is known, the download begins anew."""
     try:  # late, because reading local files needs no HTTP client
         from dpicl.files.remote import download
     except ModuleNotFoundError as error:
-        raise SourceError(f"fetching: {extra_of(error) or error}") from None
+        raise SourceError(f"{name}: fetching: {extra_of(error) or error}") from None
     if wanted is None:
         draft.unlink(missing_ok=True)
-    download(url, draft, visit, sha256=wanted)
+    try:
+        download(url, draft, visit, sha256=wanted)
+    except SourceError as error:
+        raise SourceError(f"{name}: {error}") from None
     return wanted or _digest(draft)
 
 
