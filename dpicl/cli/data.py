@@ -85,14 +85,29 @@ def list_data() -> None:
 
 @data_app.command("fetch")
 def fetch(contract: ContractName) -> None:
-    """Download a data set from OpenML or UCI, and check its digest."""
+    """Download a published data set, and check its digests.
+
+    A table comes from OpenML or UCI, texts from the hub (HF_ENDPOINT names a mirror) or their address; a broken download of texts is continued.
+    """
     from dpicl.contract import TextContract
+    from dpicl.engine.benchmarks import fetch_published
     from dpicl.tabular.reading.source import fetch as fetch_source
 
     settings = Settings.from_environment()
     declared = settings.declared(contract)
     if isinstance(declared, TextContract):
-        raise DpiclError(f"{contract}: texts cannot be fetched; put the files that its contract names below DPICL_DATA")
+        fetched = fetch_published(declared, settings)
+        say(*(f"{contract}: {path}" for path in fetched.paths.values()))
+        assert declared.edition_of is not None
+        published = declared.edition_of.stated.source.published
+        assert published is not None
+        for file in (published.train, published.test):
+            if file.sha256 is None:
+                say(
+                    f"{contract}: {file.file}: no digest of it is stated: it is pinned by its revision, its numbers of texts, and from now on by "
+                    f"the sha256 of this download, {fetched.digests[file.file]}"
+                )
+        return
     path = fetch_source(declared, settings.own("cache"))
     say(f"{contract}: {path}")
 

@@ -44,6 +44,13 @@ ModelDtype = Annotated[
     str | None,
     typer.Option("--dtype", help="Type of --model's weights: auto, float32, tf32, bfloat16 or float16. Default: the checkpoint's own."),
 ]
+Embedder = Annotated[
+    str | None,
+    typer.Option(
+        help="What compares whole texts: a folder or hub id of a sentence encoder, or an endpoint's entry. Default: hashed n-grams.",
+        autocompletion=names.models,
+    ),
+]
 ModelApi = Annotated[
     str | None,
     typer.Option("--api", help="How --model is queried: completions, or chat by its template. Default: completions, where it can."),

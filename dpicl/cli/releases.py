@@ -14,6 +14,7 @@ from dpicl.cli.options import (
     Anyway,
     ContractName,
     DryRun,
+    Embedder,
     Epsilon,
     Method,
     MethodOptions,
@@ -151,6 +152,7 @@ def ask(
             help="How the ensemble's answers are combined. Default: votes where the contract lists labels, else embedding.",
         ),
     ] = None,
+    embedder: Embedder = None,
     subsets: Annotated[int | None, typer.Option(help="Number of prompts for each query. Default: the contract's.")] = None,
     again: Annotated[bool, typer.Option("--again", help="Charge another --count queries when the current ones are used up.")] = False,
     period: Period = None,
@@ -172,9 +174,8 @@ def ask(
         raise DpiclError("--draws draws from released demonstrations; expected --demos: another draw of private rows would be charged")
     else:
         texts, options = read_queries(query, queries), {"aggregation": aggregation, "subsets": subsets}
-        request = request_of(
-            contract, epsilon=epsilon, shots=shots or 4, count=count, model=model, options=options, settings=settings, period=period
-        )
+        chosen: Any = {"epsilon": epsilon, "shots": shots or 4, "count": count, "model": model, "period": period, "embedder": embedder}
+        request = request_of(contract, options=options, settings=settings, **chosen)
         answer = partial(clean_errors("ask", answer_queries), request, texts, settings, again=again)
     try:
         answer()

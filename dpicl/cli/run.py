@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from dpicl.cli import names
-from dpicl.cli.options import MANY, Anyway, AsJson, DryRun, ModelApi, ModelDtype, Period, PricesAsJson, named_model
+from dpicl.cli.options import MANY, Anyway, AsJson, DryRun, Embedder, ModelApi, ModelDtype, Period, PricesAsJson, named_model
 from dpicl.cli.terminal import console, new_table, note, say, say_json, split_values
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
@@ -61,6 +61,7 @@ def run(
     dtype: ModelDtype = None,
     api: ModelApi = None,
     generator: _Generator = None,
+    embedder: Embedder = None,
     run_id: Annotated[
         str | None, typer.Option(metavar="RUN", help="Name of the new run. Default: the pipeline's name and the time.")
     ] = None,
@@ -81,7 +82,8 @@ def run(
     many = {"datasets": datasets, "methods": methods, "epsilons": epsilons, "shots": shots, "seeds": seeds}
     lists = {**many, "sampling_rates": sampling_rates}
     changes: dict[str, Any] = {name: split_values(text) for name, text in lists.items() if text is not None}
-    single = {"queries": queries, "draws": draws, "model": named_model(model, dtype, api), "generator": generator, "anyway": anyway or None}
+    single = {"queries": queries, "draws": draws, "model": named_model(model, dtype, api), "generator": generator}
+    single |= {"embedder": embedder, "anyway": anyway or None}
     changes |= {name: value for name, value in single.items() if value is not None}
     if as_json and not dry_run:
         raise DpiclError("--json needs --dry-run: what a run came to stands in its folder, in manifest.json and results.csv")

@@ -9,9 +9,11 @@ from typing import Any
 
 from dpicl.contract.declared import Declared
 from dpicl.contract.derive import VERSION
+from dpicl.contract.editions import edition, edition_names
 from dpicl.contract.models import Contract
 from dpicl.contract.rules import check_public_digest, check_references
 from dpicl.contract.text import FreeText, TextContract
+from dpicl.contract.text_source import PUBLISHED
 from dpicl.errors import DeclarationError
 from dpicl.yaml_file import parse_yaml, read_declaration, validate
 
@@ -71,6 +73,9 @@ def _check_text_references(contract: TextContract, file: str) -> None:
         raise DeclarationError(file, "calibrate", "is true for open answers", "true only with a task of kind classification")
     if contract.source.bundled and {contract.task.field, *contract.text_fields} != {"label", "text"}:
         raise DeclarationError(file, "source.bundled", "has the fields label and text", '`text: "{text}"` and `field: label`')
+    if contract.source.published is not None:
+        _check_editions(contract, file)
+        return
     # A benchmark's held-out texts are its queries; texts with something at stake have public ones, or none.
     if contract.privacy.budget.benchmark and contract.source.bundled is None and contract.source.test is None:
         raise DeclarationError(file, "source.test", "is missing", "a file of held-out texts, which a benchmark is measured on")
@@ -82,7 +87,21 @@ def _check_text_references(contract: TextContract, file: str) -> None:
     _check_methods(contract, file)
 
 
-def _check_methods(contract: TextContract, file: str) -> None:
+def _check_editions(contract: TextContract, file: str) -> None:
+    """Editions are of public texts, and every one of them has the rows that the methods need."""
+    if not contract.privacy.budget.benchmark:
+        expected = "`benchmark: true`, or `train`: which files hold private texts must not follow from what is in them"
+        raise DeclarationError(file, "source.published", "has no meaning for texts with something at stake", expected)
+    for name in edition_names(contract):
+        try:
+            chosen = edition(contract, name)
+        except ValueError as error:
+            rule, _, expected = str(error).partition("; expected ")
+            raise DeclarationError(file, f"source.slices.{name}.bounds", rule, expected) from None
+        _check_methods(chosen, file, "" if name == PUBLISHED else f"source.slices.{name}.")
+
+
+def _check_methods(contract: TextContract, file: str, within: str = "") -> None:
     """There is a method for the contract, with the words and the rows that it needs."""
     if contract.generation is None and contract.ensemble is None:
         raise DeclarationError(file, "generation", "and `ensemble` are missing", "one of them: the sizes of a method")
@@ -99,7 +118,7 @@ def _check_methods(contract: TextContract, file: str) -> None:
     subsets, examples = contract.generation.subsets, contract.generation.examples
     for label, rows in contract.row_bounds.items():
         if rows < subsets * examples:  # no label can be sampled at a rate above 1
-            key = f"task.labels.{label}.min_rows" if contract.is_classification else "task.min_rows"
+            key = f"{within}bounds" if within else f"task.labels.{label}.min_rows" if contract.is_classification else "task.min_rows"
             needed = f"subsets x examples = {subsets} x {examples} = {subsets * examples}"
             raise DeclarationError(
                 file, key, f"is {rows}, fewer than {needed}", f"at least {subsets * examples}, or smaller generation sizes"

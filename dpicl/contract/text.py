@@ -12,61 +12,18 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Mapping
-from fractions import Fraction
+from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import AfterValidator, Field, StringConstraints, field_validator, model_validator
+from pydantic import Field, PrivateAttr, StringConstraints, field_validator, model_validator
 
-from dpicl.contract.base import Category, Frozen, Rate
+from dpicl.contract.base import Category, Frozen
 from dpicl.contract.declared import Declared
-from dpicl.contract.sources import Evaluation, FilePath, Origin, Sha256
+from dpicl.contract.sources import Evaluation
+from dpicl.contract.text_source import FIELD, Count, Delta, FieldPath, Template, TextSource
 
-_FIELD = r"[A-Za-z_][A-Za-z0-9_-]*(\.[A-Za-z_][A-Za-z0-9_-]*)*"
-FieldPath = Annotated[str, StringConstraints(pattern=f"^{_FIELD}$", max_length=200)]
-"""A field of a record; `a.b` is field b inside field a."""
 Line = Annotated[str, StringConstraints(pattern=r"^[^\s](.*[^\s])?$", max_length=2000)]
 """Text that keeps to one line of a prompt, without blanks at its ends."""
-Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
-
-
-def _delta(value: Fraction) -> Fraction:
-    if not 0 < value < 1:
-        raise ValueError(f"got {value}; expected a delta in (0, 1)")
-    return value
-
-
-Delta = Annotated[Rate, AfterValidator(_delta)]
-
-
-class TextFile(Frozen):
-    """JSON Lines or CSV, gzipped or not, or Parquet."""
-
-    file: FilePath
-    """Path relative to the data folder; texts are read from disk only."""
-    sha256: Sha256 | None = None
-    """Public texts only: SHA-256 of the file."""
-
-
-class TextSource(Origin):
-    """Files of private texts and of queries, or texts that are shipped with a package."""
-
-    later: ClassVar[tuple[str, ...]] = ("queries",)
-
-    train: TextFile | None = None
-    """Private texts."""
-    test: TextFile | None = None
-    """Held-out texts: a benchmark's queries. In any other contract they are private, and not used."""
-    queries: TextFile | None = None
-    """For private texts: public, labelled texts that serve as queries."""
-    bundled: Literal["docstrings"] | None = None
-    """Texts that are shipped with an installed package, in place of files."""
-
-    @model_validator(mode="after")
-    def _one_way(self) -> TextSource:
-        files = (self.train, self.test, self.queries)
-        if bool(self.train) == (self.bundled is not None) or any(files) != bool(self.train):
-            raise ValueError("the source is unclear; expected `train` with `test` or `queries`, or `bundled`")
-        return self
 
 
 class LabelText(Frozen):
@@ -202,6 +159,15 @@ class Ensemble(Frozen):
     """Free text only: maximum number of keywords that the answer is generated from."""
 
 
+@dataclass(frozen=True)
+class EditionOf:
+    """An edition of a published set: the contract that states all of them, and its name."""
+
+    stated: TextContract
+    name: str
+    """A slice's, or `published`."""
+
+
 class TextContract(Declared):
     """Everything that is publicly known about one set of labelled texts."""
 
@@ -209,7 +175,7 @@ class TextContract(Declared):
     """Marks a contract of texts."""
     source: TextSource
     """Where the texts are, who published them, and under which licence."""
-    text: Annotated[str, StringConstraints(min_length=1, max_length=2000)]
+    text: Template
     """The text of a record, with `{field}` placeholders."""
     max_characters: Annotated[int, Field(ge=1, le=100_000)]
     """Longer texts are truncated, each on its own."""
@@ -225,6 +191,7 @@ class TextContract(Declared):
     """For method few_shot_generation."""
     ensemble: Ensemble | None = None
     """For method dp_icl."""
+    _edition_of: EditionOf | None = PrivateAttr(None)
 
     @field_validator("text")
     @classmethod
@@ -233,6 +200,11 @@ class TextContract(Declared):
         if not fields:
             raise ValueError("names no field; expected at least one place written {field}")
         return value
+
+    @property
+    def edition_of(self) -> EditionOf | None:
+        """Which edition of a published set this contract's files are, once that was chosen; None of texts that are not published."""
+        return self._edition_of
 
     @property
     def evaluation(self) -> Evaluation:
@@ -281,6 +253,6 @@ def template_pieces(template: str) -> tuple[tuple[str, str | None], ...]:
     except ValueError:
         raise ValueError("has an unmatched brace; expected places written {field}") from None
     for _, name, spec, conversion in pieces:
-        if name is not None and (spec or conversion or not re.fullmatch(_FIELD, name)):
+        if name is not None and (spec or conversion or not re.fullmatch(FIELD, name)):
             raise ValueError("has a place that is no field; expected places written {field} or {field.inner}")
     return tuple((literal, name) for literal, name, _, _ in pieces)

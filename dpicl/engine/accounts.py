@@ -18,6 +18,7 @@ from dpicl.accounting.guarantee import Neighbours
 from dpicl.accounting.ledger import Account, Ledger
 from dpicl.contract import Contract, TextContract
 from dpicl.contract.declared import Declared
+from dpicl.contract.editions import edition, edition_names
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError, PrivacyError, SourceError
 from dpicl.files.objects import SCHEME
@@ -68,6 +69,10 @@ def addresses_of(contract: Declared, settings: Settings) -> tuple[str, ...]:
     """Where a contract's private rows may be, canonically; reads none. Raises SourceError: a database's variable has no address."""
     if isinstance(contract, TextContract):
         texts = contract.source
+        if contract.edition_of is not None:  # one asset, whichever edition of it is at hand
+            stated = contract.edition_of.stated
+            editions = [edition(stated, name).source.train for name in reversed(edition_names(stated))]
+            return tuple(_path(train.file, settings) for train in editions if train is not None)
         return (f"bundled:{texts.bundled}",) if texts.bundled else (_path(texts.train.file, settings),) if texts.train else ()
     assert isinstance(contract, Contract)
     source = contract.source

@@ -6,21 +6,25 @@ is public, and a public file that changes is not, until it is published here aga
 
     python -m dpicl.engine.benchmarks    writes the digests that are shipped, from the files below DPICL_DATA; `python -m tools.digests` is next
 
-State   benchmarks.json in DPICL_HOME    {name: {digest, added_utc}}, entered by `dpicl data publish`
+State   benchmarks.json in DPICL_HOME    {name: {digest, added_utc}}, entered by `dpicl data publish`; `dpicl data fetch` of texts enters
+                                         {name:published: {digest, added_utc, files: {file: sha256}}}
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
 import dpicl
 from dpicl.contract import Contract, Declared, TextContract
+from dpicl.contract.editions import edition
+from dpicl.contract.text_source import PUBLISHED
 from dpicl.engine.files import PRIVATE_MODE, read_json, write_json
 from dpicl.engine.settings import Settings
 from dpicl.errors import DeclarationError, PrivacyError
@@ -30,6 +34,7 @@ from dpicl.tabular.reading.multiset import table_digest
 from dpicl.tabular.reading.read import rows_digest
 from dpicl.tabular.reading.source import load_source, query_rows
 from dpicl.tabular.reading.survey import survey
+from dpicl.text.fetch import FetchedTexts, fetch_texts
 from dpicl.text.read import load_texts, texts_digest
 
 REGISTRY = "benchmarks.json"
@@ -58,7 +63,14 @@ def check_published(contract: Declared, digest: Callable[[], str], settings: Set
         raise PrivacyError(
             f"{contract.name}: says `benchmark: true` of rows that are not published; expected `budget: {{epsilon: CAP}}`, or, if anyone may "
             f"learn them, `dpicl data publish {contract.name}`"
+            f"{_how_fetched(contract)}"
         )
+
+
+def _how_fetched(contract: Declared) -> str:
+    """Of a downloaded set, whose content this installation has not seen downloaded."""
+    edition_of = contract.edition_of if isinstance(contract, TextContract) else None
+    return f"; a published set is known once `dpicl data fetch {contract.name}` has compared its files" if edition_of else ""
 
 
 def content_digest(contract: Declared, table: pa.Table) -> str:
@@ -79,7 +91,7 @@ def read_content(contract: Declared, settings: Settings) -> Content:
         raise DeclarationError(f"{contract.name}.yaml", "privacy.budget", rule, "`benchmark: true` of public rows")
     parts: Iterable[pa.Table]  # in batches where they are too many to be read whole
     if isinstance(contract, TextContract):
-        texts = load_texts(contract, data_folder=settings.data)
+        texts = load_texts(contract, data_folder=settings.data, cache_folder=settings.cache)
         return Content(content_digest(contract, texts), texts.num_rows)
     assert isinstance(contract, Contract)
     if contract.source.query is not None:
@@ -95,11 +107,23 @@ def read_content(contract: Declared, settings: Settings) -> Content:
     return Content(content_digest(contract, table), table.num_rows)
 
 
-def declare(name: str, content: Content, settings: Settings) -> None:
-    """Enter content into this installation's registry, in the place of what the name stood for."""
+def fetch_published(contract: TextContract, settings: Settings) -> FetchedTexts:
+    """Download the published set of a contract, and enter what it says into the registry: anyone can download it without a name. Raises
+    SourceError: it cannot be had, or is not the one that the contract states.
+    """
+    name = f"{contract.name}:{PUBLISHED}"
+    pinned = _entered(settings).get(name, {}).get("files", {})
+    fetched = fetch_texts(contract, settings.own("cache"), pinned=pinned, endpoint=settings.hub)
+    declare(name, Content(texts_digest(fetched.table), fetched.table.num_rows), settings, fetched.digests)
+    return fetched
+
+
+def declare(name: str, content: Content, settings: Settings, files: Mapping[str, str] | None = None) -> None:
+    """Enter content into this installation's registry, in the place of what the name stood for; `files` are the digests of a download."""
     settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
     with locked(settings.home / f"{REGISTRY}.lock"):
-        entry = {"digest": content.digest, "added_utc": datetime.now(UTC).isoformat(timespec="seconds")}
+        entry: dict[str, Any] = {"digest": content.digest, "added_utc": datetime.now(UTC).isoformat(timespec="seconds")}
+        entry |= {"files": dict(files)} if files else {}
         write_json(settings.home / REGISTRY, {**_entered(settings), name: entry}, mode=PRIVATE_MODE, replace=True)
 
 
@@ -114,14 +138,19 @@ def _comes_with_a_package(contract: Declared) -> bool:
     return getattr(source, "bundled", None) is not None and getattr(source, "file", None) is None
 
 
-def _entered(settings: Settings) -> dict[str, dict[str, str]]:
+def _entered(settings: Settings) -> dict[str, dict[str, Any]]:
     """Raises a PrivacyError if the registry is damaged."""
     path = settings.home / REGISTRY
     if not path.exists():
         return {}
     try:
         return {
-            str(name): {"digest": str(entry["digest"]), "added_utc": str(entry["added_utc"])} for name, entry in read_json(path).items()
+            str(name): {
+                "digest": str(entry["digest"]),
+                "added_utc": str(entry["added_utc"]),
+                **({"files": dict(entry["files"])} if "files" in entry else {}),
+            }
+            for name, entry in read_json(path).items()
         }
     except (ValueError, TypeError, KeyError, AttributeError):
         raise PrivacyError(
@@ -130,9 +159,18 @@ def _entered(settings: Settings) -> dict[str, dict[str, str]]:
 
 
 def published_digests(settings: Settings) -> dict[str, str]:
-    """The digest of every own contract's content that does not come with a package; the shipped ones are the repository's own."""
-    contracts = [contract for name in settings.own_names() if not _comes_with_a_package(contract := settings.declared(name))]
-    return {contract.name: read_content(contract, settings).digest for contract in contracts}
+    """The digest of every own contract's content that does not come with a package, of a published set of each slice; the shipped ones are the
+    repository's own.
+    """
+    contracts: dict[str, Declared] = {}
+    for name in settings.own_names():
+        contract = settings.declared(name)
+        if isinstance(contract, TextContract) and contract.edition_of is not None:
+            stated = contract.edition_of.stated
+            contracts |= {f"{name}:{one}": edition(stated, one) for one in stated.source.slices}
+        elif not _comes_with_a_package(contract):
+            contracts[name] = contract
+    return {name: read_content(contract, settings).digest for name, contract in contracts.items()}
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from dpicl.contract import Contract, Declared
 from dpicl.contract.base import TODAY
 from dpicl.contract.load import contract_digest
 from dpicl.engine.artefacts import RESULTS, TEST, finite, read_test, table_folder
+from dpicl.engine.editions import smaller_than_published
 from dpicl.engine.files import read_json, write_csv, write_json
 from dpicl.engine.models import DESCRIPTIONS, describe_model
 from dpicl.engine.releases import open_ledger, spending_of
@@ -108,6 +109,7 @@ def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
         "simulated": not charged,
         "model": dict(read_json(model)) if units else None,
         "writer": plan.writer.name if plan.writer else None,
+        "embedder": plan.embedder.name if plan.embedder else None,
         "grid": {name: grid[name] for name in _GRID} | {"queries": plan.pipeline.queries, "draws": plan.pipeline.draws},
         "options": {**by_method, "all methods": {name: choice for name, choice in options.items() if name not in by_method}},
         "contracts": {
@@ -137,6 +139,7 @@ def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
         ],
         "evaluation": {name: contract.evaluation for name, contract in charged.items()} | dict.fromkeys(unlabelled, "no label"),
         "evaluation_noise": _evaluation_noise(units, contracts),
+        "smaller_than_published": smaller_than_published(units, contracts),
         "left_out": left_out(plan, contracts),
     }
 

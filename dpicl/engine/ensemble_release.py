@@ -25,7 +25,7 @@ from dpicl.engine.settings import Settings
 from dpicl.engine.stages.consult import KeptVotes
 from dpicl.errors import DpiclError, LedgerError
 from dpicl.files.locks import locked
-from dpicl.lm.local.embedding import open_embedder
+from dpicl.lm.embedding import open_embedder
 from dpicl.lm.requests import Scorer
 from dpicl.lm.spec import ModelSpec
 from dpicl.methods import Options, dp_icl, unit_of
@@ -49,6 +49,8 @@ class EnsembleRequest:
     model: ModelSpec
     options: EnsembleOptions
     period: str = ONCE
+    embedder: ModelSpec | None = None
+    """Which compares whole texts; hashed n-grams if None."""
 
     def unit(self, number: int) -> Unit:
         """The release of this kind with this index, as a unit."""
@@ -141,7 +143,7 @@ class EnsembleRelease:
         votes = KeptVotes.of(self._settings, {cell: votes_folder(self._settings, self.named.release_id, self._rows)})
         job = Job(contract, {cell: self.plan}, self._draws, FileJournal(self._settings, names, self._draws, self._rows), votes)
         queries = [slot.query for slot in slots]
-        embedder = None if contract.is_classification else open_embedder(fake=self._request.model.kind == "fake")
+        embedder = None if contract.is_classification else open_embedder(self._request.embedder)
         public = Public(write_candidates(queries, contract, self._draws.run_seed, model), embedder)
         numbered = [(slot.number, slot.query) for slot in slots]
         answers = dp_icl.answer(job, dp_icl.consult(self._train, numbered, model, job), numbered, public)[cell]

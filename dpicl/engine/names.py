@@ -19,17 +19,20 @@ from dpicl.contract.periods import ONCE
 from dpicl.engine.models import fingerprint
 from dpicl.engine.run_folder import Plan
 from dpicl.methods import METHODS, held_out_evaluation
+from dpicl.methods.text_method import TextMethod
 from dpicl.pipeline import Cell, Unit
 
 POST_PROCESSING = {"estimator", "also_sampled"}
 """Options that change nothing of a release, under the names that are stored: it is charged once for all of them."""
 _LATER: tuple[dict[str, Any], ...] = ({"design": "all-columns", "columns": None}, {"spent": "before"}, {"about": []})
 """Choices that came later, as everything was before them: where all of a set are so, the release keeps its name."""
-WRITER, PERIOD, QUERIES = "writer", "period", "queries_sha256"
+WRITER, EMBEDDER, PERIOD, QUERIES = "writer", "embedder", "period", "queries_sha256"
 
 
-def parameters_of(contract: Declared, unit: Unit, cell: Cell, writer: str = "") -> dict[str, Any]:
-    """What makes a release another one, besides account, contract and period; public. `writer` is the model that reads rows, if any."""
+def parameters_of(contract: Declared, unit: Unit, cell: Cell, writer: str = "", embedder: str = "") -> dict[str, Any]:
+    """What makes a release another one, besides account, contract and period; public. `writer` is the model that reads rows, if any, and
+    `embedder` what compares its answers, if they are.
+    """
     method = METHODS[unit.method]
     choices = {name: choice for name, choice in method.identity(contract, unit, cell).items() if name not in POST_PROCESSING}
     for before in _LATER:
@@ -39,6 +42,7 @@ def parameters_of(contract: Declared, unit: Unit, cell: Cell, writer: str = "") 
         "epsilon": cell.epsilon,
         "shots": cell.shots,
         **({WRITER: writer} if method.model_reads_rows else {}),
+        **({EMBEDDER: embedder} if isinstance(method, TextMethod) and method.embeds(contract, unit, cell) else {}),  # type: ignore[arg-type]
         "replicate": unit.seed,
         "simulated": contract.privacy.budget.benchmark,
         **choices,
@@ -46,13 +50,17 @@ def parameters_of(contract: Declared, unit: Unit, cell: Cell, writer: str = "") 
 
 
 def public_facts(
-    contract: Declared, unit: Unit, cell: Cell, *, period: str, writer: str = "", extra: Mapping[str, Any] | None = None
+    contract: Declared, unit: Unit, cell: Cell, *, period: str, writer: str = "", embedder: str = "", extra: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """What makes a release this one, besides its account: known without the ledger. The arguments are those of `named_releases`."""
     return {
         "mechanism": unit.method,
         "mechanism_version": METHODS[unit.method].draw_version,
-        "parameters": {**parameters_of(contract, unit, cell, writer), **(extra or {}), **({} if period == ONCE else {PERIOD: period})},
+        "parameters": {
+            **parameters_of(contract, unit, cell, writer, embedder),
+            **(extra or {}),
+            **({} if period == ONCE else {PERIOD: period}),
+        },
         "contract_digest": contract_digest(contract),
     }
 

@@ -19,7 +19,19 @@ from dpicl.tabular.prompts.shots import MOST_SHOTS
 from dpicl.yaml_file import read_yaml, validate
 
 Replaceable = Literal[
-    "datasets", "methods", "epsilons", "shots", "seeds", "sampling_rates", "queries", "draws", "model", "generator", "writer", "anyway"
+    "datasets",
+    "methods",
+    "epsilons",
+    "shots",
+    "seeds",
+    "sampling_rates",
+    "queries",
+    "draws",
+    "model",
+    "generator",
+    "writer",
+    "embedder",
+    "anyway",
 ]
 """Keys of a pipeline that one run may override, as the options of `dpicl run` do; `writer` is the earlier name of `generator`."""
 
@@ -69,7 +81,7 @@ class Pipeline(Frozen):
     """A grid of runs, or (`kind: amplification`) a table of privacy costs that needs no model."""
 
     earlier: ClassVar[dict[str, str]] = {"generator": "writer"}
-    later: ClassVar[tuple[str, ...]] = ("draws",)
+    later: ClassVar[tuple[str, ...]] = ("draws", "embedder")
 
     title: Text
     """Title in lists and reports."""
@@ -107,6 +119,10 @@ class Pipeline(Frozen):
     """The model that answers: a name of `models`, a folder, a hub id, or a server's URL#MODEL."""
     generator: Annotated[str, Field(min_length=1, max_length=300)] | None = None
     """The model that reads private texts, which must be trusted with them; `model` if left out."""
+    embedder: Annotated[str, Field(min_length=1, max_length=300)] | None = None
+    """What compares whole texts, for `aggregation: embedding`: a folder or hub id of a sentence encoder, or an entry of `models` of kind endpoint
+    with `trust: local`; hashed n-grams if left out, which need no model.
+    """
     baselines: bool = True
     """Whether baseline classifiers are fitted too. Those that would read private rows, which no account pays for, are left out of data sets
     that are no benchmark or protect persons; asked for there by `true` they are refused.

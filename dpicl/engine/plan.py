@@ -18,6 +18,7 @@ from dpicl.engine.run_folder import Plan, check_stored, check_versions, pin_cont
 from dpicl.engine.settings import Settings
 from dpicl.errors import BudgetError, DeclarationError, ModelRefusedError, ParameterError, PrivacyError
 from dpicl.lm.egress import check_egress
+from dpicl.lm.embedding import check_embedder
 from dpicl.lm.models import number_format
 from dpicl.lm.spec import ModelSpec, resolve_model
 from dpicl.methods import METHODS, on_texts
@@ -45,6 +46,7 @@ def make_plan(
     """
     settings = Settings.current()
     plan = plan_for(pipeline_name, changes, settings, run_id, resume=resume, period=period, when=when)
+    settings = plan.settings(settings)
     folder = run_folder(settings, plan.run_id) if resume else begin(plan, settings)
     pin_contracts(folder, plan, settings)
     return folder
@@ -101,7 +103,7 @@ def check_plan(plan: Plan, settings: Settings) -> None:
     for name in dict.fromkeys(unit.dataset for unit in plan.units.values()):
         contract = settings.declared(name)
         if isinstance(contract, TextContract):
-            find_texts(contract, data_folder=settings.data)
+            find_texts(contract, data_folder=settings.data, cache_folder=settings.cache)
         elif isinstance(contract, Contract):
             find_rows(contract, data_folder=settings.data, cache_folder=settings.cache)
             load_queries(contract, data_folder=settings.data)
@@ -140,6 +142,7 @@ def draft_plan(
     pipeline = override(find_pipeline(pipelines, pipeline_name), changes)
     models = registry(pipelines, settings.pipelines.name)
     writer = None if pipeline.generator is None else resolve_model(pipeline.generator, models)
+    embedder = None if pipeline.embedder is None else resolve_model(pipeline.embedder, models)
     stated = {*find_pipeline(pipelines, pipeline_name).model_fields_set, *changes}
     # baselines that nobody pays for are left out where they are a default, and refused where somebody asks for them
     for name, method in product(pipeline.datasets, pipeline.methods) if "baselines" in stated and pipeline.baselines else ():
@@ -149,7 +152,9 @@ def draft_plan(
         for name in pipeline.datasets:
             check_named(settings.declared(name), "--model")
     periods = periods_of(pipeline.datasets, settings, period, when)
-    return Plan(run_id, pipeline_name, pipeline, resolve_model(pipeline.model, models), writer, periods)
+    contracts = (settings.declared(name) for name in pipeline.datasets)
+    editions = {one.name: one.edition_of.name for one in contracts if isinstance(one, TextContract) and one.edition_of}
+    return Plan(run_id, pipeline_name, pipeline, resolve_model(pipeline.model, models), writer, periods, embedder, editions)
 
 
 def periods_of(datasets: Iterable[str], settings: Settings, period: str | None = None, when: datetime | None = None) -> dict[str, str]:
@@ -209,6 +214,7 @@ def _check_unit(contract: Declared, unit: Unit, plan: Plan) -> None:
     check_egress(contract, unit, plan.model)
     if method.model_reads_rows:
         check_writer(contract, unit, plan.writing_model)
+        check_embedder(plan.embedder)
     method.check(contract, unit)
     method.refuse_run(contract)
     method.releases(contract, unit)  # refuses what has no price

@@ -21,6 +21,7 @@ from dpicl.engine.stages.consult import sweep_votes
 from dpicl.engine.stages.probe import check_reader
 from dpicl.errors import BudgetError
 from dpicl.lm.egress import generate_texts
+from dpicl.lm.embedding import check_embedder, embedder_fingerprint
 from dpicl.lm.isolation import public_answer
 from dpicl.lm.models import open_scorer
 from dpicl.lm.requests import Scorer, TextGenerator
@@ -137,13 +138,19 @@ class QuerySession:
         with open_ledger(settings) as ledger:
             contract, writer = request.contract, fingerprint(request.model)
             extra = {"asked": "one by one", "queries": contract.query_count}
-            named = named_releases(ledger, contract, request.unit(number), settings, period=request.period, writer=writer, extra=extra)
+            facts: dict[str, Any] = {
+                "period": request.period,
+                "writer": writer,
+                "embedder": embedder_fingerprint(request.embedder),
+                "extra": extra,
+            }
+            named = named_releases(ledger, contract, request.unit(number), settings, **facts)
         return EnsembleRelease(request, number, named[request.cell], self._rows, rows_version(settings, self._digest), settings)
 
     @cached_property
     def _rows(self) -> PrivateTable:
         contract = self._request.contract
-        table = load_texts(contract, data_folder=self._settings.data)
+        table = load_texts(contract, data_folder=self._settings.data, cache_folder=self._settings.cache)
         check_published(contract, partial(content_digest, contract, table), self._settings)
         return split_texts(table, contract.model_copy(update={"query_count": 1})).train
 
@@ -158,7 +165,7 @@ class QuerySession:
             self._request.model.name,
             lambda: open_scorer(self._request.model, models_folder=settings.models, corpus=public_corpus(), wanted=wanted),
         )
-        check_reader(self._request.contract, model, self._request.model)
+        check_reader(self._request.contract, model, self._request.embedder)
         return model
 
 
@@ -172,6 +179,7 @@ def request_of(
     options: dict[str, Any],
     settings: Settings,
     period: str | None,
+    embedder: str | None = None,
 ) -> EnsembleRequest:
     """A user's request, checked before any private byte is read; the default model is `tiny`, for benchmarks only. Raises DpiclError: a
     value breaks a rule, or the model may not see private rows.
@@ -182,7 +190,9 @@ def request_of(
     spec = model_named(model or "tiny", settings)
     chosen = validate(EnsembleOptions, {name: value for name, value in options.items() if value is not None}, "command line")
     at = periods_of([account], settings, period).get(account, ONCE)
-    request = EnsembleRequest(contract.model_copy(update={"query_count": count}), Cell("icl", amount, shots), spec, chosen, at)
+    placing = None if embedder is None else model_named(embedder, settings)
+    check_embedder(placing)
+    request = EnsembleRequest(contract.model_copy(update={"query_count": count}), Cell("icl", amount, shots), spec, chosen, at, placing)
     check_writer(contract, request.unit(0), spec)
     METHODS[DpIcl.name].check(contract, request.unit(0))
     return request

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from dpicl.accounting.ledger import Account, Ledger, Quote, Release
 from dpicl.accounting.ledger.keys import canonical
@@ -18,6 +19,7 @@ from dpicl.engine.names import QUERIES, evaluation_of
 from dpicl.engine.releases import ledger_key, named_releases, open_ledger
 from dpicl.engine.run_folder import Plan
 from dpicl.engine.settings import Settings
+from dpicl.lm.embedding import embedder_fingerprint
 from dpicl.methods import METHODS
 from dpicl.pipeline import Unit
 
@@ -51,13 +53,14 @@ def charges(
 ) -> list[tuple[Account, dict[str, Release]]]:
     """Every release of a plan's units by its name, by the account that pays; what several cells are made from is one release."""
     chosen, key = list(plan.units.values() if units is None else units), ledger_key(settings)
-    writer = fingerprint(plan.writing_model) if any(METHODS[unit.method].model_reads_rows for unit in chosen) else ""
+    reads = any(METHODS[unit.method].model_reads_rows for unit in chosen)
+    models: dict[str, Any] = {"writer": fingerprint(plan.writing_model), "embedder": embedder_fingerprint(plan.embedder)} if reads else {}
     accounts = {account.name: account for account in ledger.accounts()}
     by_account: dict[str, dict[str, Release]] = {}
     for unit in chosen:
         contract = plan.contract_of(unit, settings.declared(unit.dataset))
         period = plan.period_of(unit.dataset)
-        releases = list(named_releases(ledger, contract, unit, settings, period=period, writer=writer).values())
+        releases = list(named_releases(ledger, contract, unit, settings, period=period, **models).values())
         account = open_account(ledger, contract, unit.method, settings)
         accounts[account.name] = account
         if contract.evaluation == "charged":

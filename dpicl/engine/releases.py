@@ -43,6 +43,7 @@ from dpicl.engine.settings import Settings
 from dpicl.engine.state_home import KEY, LEDGER, check_one_home
 from dpicl.errors import LedgerError, LedgerRefusedError
 from dpicl.files.durable import sync_folder
+from dpicl.lm.embedding import embedder_fingerprint
 from dpicl.methods import METHODS
 from dpicl.pipeline import Cell, Unit
 
@@ -139,6 +140,7 @@ def named_releases(
     *,
     period: str,
     writer: str = "",
+    embedder: str = "",
     extra: Mapping[str, Any] | None = None,
     opens: bool = True,
 ) -> dict[Cell, Release]:
@@ -146,7 +148,7 @@ def named_releases(
 
     Args:
         period: as `contract.periods` writes it.
-        writer: which model writes, where a model reads private rows; `extra` are further public parameters of the releases.
+        writer: which model writes, where a model reads private rows; `embedder` compares its answers; `extra` are further public parameters.
         opens: whether the account is opened, and agreed with what the contract says; else it is looked up, and the ledger stays as it is.
 
     Raises:
@@ -166,7 +168,7 @@ def named_releases(
     # earlier names held a version of the rows
     earlier = [entry for entry in ledger.entries(account.name) if entry.release.content_version] if period == ONCE else []
     for cell, cost in METHODS[unit.method].releases(contract, unit).items():
-        facts = public_facts(contract, unit, cell, period=period, writer=writer, extra=extra)
+        facts = public_facts(contract, unit, cell, period=period, writer=writer, embedder=embedder, extra=extra)
         name = release_id(key, account=account.name, neighbours=account.neighbours, period=period, **facts)
         guarantee = cost.charged if account.benchmark else as_paid(cost.charged, account)
         releases[cell] = standing(key, earlier, facts) or Release(name, account.name, unit.method, facts["parameters"], guarantee)
@@ -262,7 +264,7 @@ def plan_facts(folder: UnitFolder) -> dict[str, Any]:
     plan = read_plan(folder.run)
     facts: dict[str, Any] = {"period": plan.period_of(folder.unit.dataset)}
     if folder.method.model_reads_rows:
-        facts["writer"] = fingerprint(plan.writing_model)
+        facts |= {"writer": fingerprint(plan.writing_model), "embedder": embedder_fingerprint(plan.embedder)}
     if folder.method.answers_queries:
         texts = read_queries(folder).data.column("text").to_pylist()
         facts["extra"] = {QUERIES: hashlib.sha256(json.dumps(texts).encode()).hexdigest()}

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,10 @@ class Plan:
     """The generator model, which reads private texts, if it is not `model`."""
     periods: Mapping[str, str] = field(default_factory=dict)
     """The period of each data set's releases, as it was when the run was planned; `once` of those that are not named."""
+    embedder: ModelSpec | None = None
+    """What compares whole texts; hashed n-grams if None."""
+    editions: Mapping[str, str] = field(default_factory=dict)
+    """The edition of each published set of texts that was at hand when the run was planned; the run is about no other."""
 
     def period_of(self, dataset: str) -> str:
         """The period that a data set's releases are made for."""
@@ -68,6 +73,10 @@ class Plan:
             return declared
         assert isinstance(declared, TextContract)
         return declared.model_copy(update={"query_count": min(most, declared.query_count)})
+
+    def settings(self, settings: Settings) -> Settings:
+        """Settings under which contracts are of the plan's editions."""
+        return replace(settings, editions=tuple(sorted(self.editions.items()))) if self.editions else settings
 
     @property
     def writing_model(self) -> ModelSpec:
@@ -98,7 +107,9 @@ class Plan:
             "model": self.model.as_json(),
             "versions": self.versions,
             **({} if self.writer is None else {"writer": self.writer.as_json()}),
+            **({} if self.embedder is None else {"embedder": self.embedder.as_json()}),
             **({"periods": dict(self.periods)} if self.periods else {}),
+            **({"editions": dict(self.editions)} if self.editions else {}),
         }
 
 
@@ -152,7 +163,9 @@ def read_plan(folder: Path) -> Plan:
         pipeline, model = Pipeline.model_validate(content["pipeline"]), ModelSpec.model_validate(content["model"])
         writer = ModelSpec.model_validate(content["writer"]) if "writer" in content else None
         periods = {str(dataset): read_period(period) for dataset, period in content.get("periods", {}).items()}
-        return Plan(content["run_id"], content["pipeline_name"], pipeline, model, writer, periods)
+        embedder = ModelSpec.model_validate(content["embedder"]) if "embedder" in content else None
+        editions = {str(dataset): str(name) for dataset, name in content.get("editions", {}).items()}
+        return Plan(content["run_id"], content["pipeline_name"], pipeline, model, writer, periods, embedder, editions)
     except (AttributeError, KeyError, TypeError, ValueError, ParameterError):
         raise RunError(f"run {folder.name}: {PLAN} is damaged; start a new run") from None
 
@@ -164,6 +177,20 @@ def _stored(folder: Path) -> Any:
         raise RunError(f"run {folder.name}: no such run in {folder.parent.name}/") from None
     except ValueError:
         raise RunError(f"run {folder.name}: {PLAN} is damaged; start a new run") from None
+
+
+@contextmanager
+def settings_of_run(folder: Path) -> Iterator[None]:
+    """Inside, contracts are of the editions that a run was planned for, on every host; where its plan names none, as outside."""
+    try:
+        editions = _stored(folder).get("editions", {})
+    except RunError:  # whoever reads the plan says so
+        editions = {}
+    if not editions:
+        yield
+        return
+    with replace(Settings.current(), editions=tuple(sorted(editions.items()))).entered():
+        yield
 
 
 @dataclass(frozen=True)
@@ -210,9 +237,9 @@ class UnitFolder:
 
 def open_unit(run: str, unit_key: str) -> UnitFolder:
     """Find a unit by reference. Raises RunError: the run has no such unit."""
-    settings, folder = Settings.current(), Path(run)
+    folder = Path(run)
     plan = read_plan(folder)
-    unit = plan.units.get(unit_key)
+    settings, unit = plan.settings(Settings.current()), plan.units.get(unit_key)
     if unit is None:
         raise RunError(f"run {folder.name}: it has no unit {unit_key[:80]!r}")
     return UnitFolder(folder, unit, plan.contract_of(unit, settings.declared(unit.dataset)), settings)

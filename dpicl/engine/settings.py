@@ -10,6 +10,7 @@ DPICL_POWER_WATTS power that running time is turned into energy with  default 10
 DPICL_LOG_FORMAT  `json`: a run's log as JSON lines on standard error default text
 DPICL_KEEP        how long `dpicl serve` and `dpicl state clean` keep runs, in days, or `never` to remove none default 90d
 DPICL_QUERY_SECONDS how long a contract's query may take, rows read   default 3600
+HF_ENDPOINT       the hub that published texts are fetched from, or a mirror  default https://huggingface.co
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ CONTRACTS, TEXTS, PIPELINES, PRIVATE = "data_contracts", "texts", "pipelines.yam
 Kind = TypeVar("Kind", "Contract", "TextContract")
 LOG_FORMATS = ("text", "json")
 KEEP = "90d"
+HUB = "https://huggingface.co"
 _REPOSITORY = Path(dpicl.__file__).parent.parent
 _PACKAGED = Path(dpicl.__file__).parent / "resources"
 
@@ -98,8 +100,11 @@ class Settings:
     power: str = "100"
     logs: str = LOG_FORMATS[0]
     keep: str = KEEP
+    hub: str = HUB
     given: Given | None = None
     """Rows of this process, in place of a file of a contract."""
+    editions: tuple[tuple[str, str], ...] = ()
+    """Published sets of texts and which edition of each is meant; of others the one that is at hand."""
     named_contracts: bool = False
     """Whether DPICL_CONTRACTS names their folder, so that shipped ones are no substitute for a folder that is not there."""
 
@@ -126,6 +131,7 @@ class Settings:
             os.environ.get("DPICL_POWER_WATTS") or "100",
             os.environ.get("DPICL_LOG_FORMAT") or LOG_FORMATS[0],
             os.environ.get("DPICL_KEEP") or KEEP,
+            os.environ.get("HF_ENDPOINT") or HUB,
             named_contracts=bool(os.environ.get("DPICL_CONTRACTS")),
         )
 
@@ -238,7 +244,21 @@ class Settings:
         if not isinstance(contract, kind):
             rule = "is of texts" if isinstance(contract, TextContract) else "is of a table"
             raise DeclarationError(f"{name}.yaml", "kind", rule, f"contracts of texts in the folder {TEXTS}, and no others there")
+        if isinstance(contract, TextContract) and contract.source.published is not None:
+            return self._edition(contract)
         return contract
+
+    def _edition(self, contract: TextContract) -> TextContract:
+        """Of a published set the edition that a run was planned for, else the one that is at hand. Raises RunError: there is none such."""
+        from dpicl.contract.editions import edition, edition_names
+        from dpicl.text.read import edition_at_hand
+
+        chosen = dict(self.editions).get(contract.name)
+        if chosen is None:
+            chosen = edition_at_hand(contract, data_folder=self.data, cache_folder=self.cache)
+        if chosen not in edition_names(contract):
+            raise RunError(f"{contract.name}: its contract has no slice {chosen[:60]!r} any more; start a new run")
+        return edition(contract, chosen)
 
     def contract_files(self) -> dict[str, Path]:
         """The file of every contract, by its name: of one name the user's own before a shipped one, whatever their kinds."""

@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from dpicl.engine.files import write_json
 from dpicl.engine.logs import stage_log
-from dpicl.engine.run_folder import UnitFolder, open_unit
+from dpicl.engine.run_folder import UnitFolder, open_unit, settings_of_run
 from dpicl.errors import DataError, DpiclError, RunError
 from dpicl.installed import extra_of
 
@@ -94,7 +94,7 @@ def stage(name: str, label: str, place: Place = "worker", *, together: bool = Fa
 
         @functools.wraps(function)
         def logged(*arguments: Any, **options: Any) -> str:
-            with stage_log(name, arguments) as lines:
+            with settings_of_run(Path(str(arguments[0]))), stage_log(name, arguments) as lines:
                 lines.append(clean(*arguments, **options))
             return lines[0]
 

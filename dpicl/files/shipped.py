@@ -1,6 +1,6 @@
 """Weights and data files that come with the program: each is used only after its digest was compared.
 
-The digests stand in shipped.json, which `python -m tools.digests` writes: of files below this package, and of the sentence model's package.
+The digests stand in shipped.json, which `python -m tools.digests` writes: of files below this package.
 Public tables are not shipped: their digests stand in the contracts.
 """
 

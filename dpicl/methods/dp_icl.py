@@ -37,13 +37,13 @@ import numpy as np
 
 from dpicl.contract.text import Ensemble, TextContract
 from dpicl.errors import PrivacyError
-from dpicl.lm.local.embedding import Embedder
+from dpicl.lm.embedding import Embedder
 from dpicl.lm.requests import Scorer
 from dpicl.methods import text_answers as answers
 from dpicl.methods.base import Reads, Trust
 from dpicl.methods.common import ZERO_SHOT, Cost, draws_for
 from dpicl.methods.ensemble.answers import Answer, Public, decide, write_candidates
-from dpicl.methods.ensemble.plan import FEW_SHOT, EnsemblePlan, plans, statement
+from dpicl.methods.ensemble.plan import FEW_SHOT, EnsemblePlan, amount, plan_cell, plans, statement
 from dpicl.methods.ensemble.voting import Placement, Voters, Votes
 from dpicl.methods.memory import Memory, Secrets
 from dpicl.methods.options import EnsembleOptions
@@ -189,6 +189,15 @@ class DpIcl(TextMethod):
     def statement(self, contract: TextContract, unit: Unit, cell: Cell, cost: Cost) -> str:
         """See `ensemble.plan`."""
         return statement(contract, unit, cell)
+
+    def embeds(self, contract: TextContract, unit: Unit, cell: Cell) -> bool:
+        """See `TextMethod`."""
+        chosen = unit.chosen(EnsembleOptions).variant(cell.system).aggregation
+        return not contract.is_classification and chosen in (None, "embedding")
+
+    def noise(self, contract: TextContract, unit: Unit, cell: Cell) -> str:
+        """See `TextMethod`."""
+        return amount(plan_cell(contract, unit, cell).noise)
 
     def encode(self, drawn: list[Answer]) -> list[Answer]:
         """As they are."""

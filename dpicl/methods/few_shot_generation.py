@@ -36,13 +36,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dpicl.contract.text import Generation, TextContract
-from dpicl.lm.local.embedding import Embedder
+from dpicl.lm.embedding import Embedder
 from dpicl.lm.requests import Tokens
 from dpicl.lm.votes.voting import GeneratorModel, Votes
 from dpicl.methods import text_answers as answers
 from dpicl.methods.base import Reads, Trust
 from dpicl.methods.common import ZERO_SHOT, Cost, draws_for
-from dpicl.methods.few_shot.plan import RANDOM_ROWS, Shape, labels_of, plans, pool_of, statement
+from dpicl.methods.few_shot.plan import RANDOM_ROWS, Shape, amount, labels_of, plan_cell, plans, pool_of, statement
 from dpicl.methods.few_shot.voting import Job, Journal, Prompts, PublicVoting, Text, Voting, open_voting
 from dpicl.methods.memory import Memory
 from dpicl.methods.options import FewShotOptions
@@ -231,6 +231,10 @@ class FewShotGeneration(TextMethod):
     def statement(self, contract: TextContract, unit: Unit, cell: Cell, cost: Cost) -> str:
         """See `few_shot.plan`."""
         return statement(contract, unit, cell)
+
+    def noise(self, contract: TextContract, unit: Unit, cell: Cell) -> str:
+        """See `TextMethod`."""
+        return amount(plan_cell(contract, unit, cell))
 
     def encode(self, drawn: tuple[Demonstration, ...]) -> list[dict[str, str]]:
         """Texts with their labels."""

@@ -11,8 +11,8 @@ import numpy as np
 
 from dpicl.contract.text import Classification, TextContract
 from dpicl.errors import ModelError
+from dpicl.lm.embedding import Embedder
 from dpicl.lm.isolation import public_answer
-from dpicl.lm.local.embedding import Embedder
 from dpicl.lm.requests import ModelDescription, Scorer
 from dpicl.lm.votes.voting import GeneratorModel, VoteRequest, VoteRule, Votes
 from dpicl.methods.ensemble.answers import write_candidates

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dpicl.contract.text import TextContract
-from dpicl.lm.local.embedding import Embedder
+from dpicl.lm.embedding import Embedder
 from dpicl.methods import text_answers
 from dpicl.methods.base import Data, Method
 from dpicl.methods.common import Cost
@@ -43,6 +43,14 @@ class TextMethod(Method, abstract=True):
     @abstractmethod
     def sizes(self, contract: TextContract) -> object | None:
         """What the contract states for this method; None where it is not meant for it."""
+
+    def embeds(self, contract: TextContract, unit: Unit, cell: Cell) -> bool:
+        """Whether an embedder places what rows led to, so that another one makes another release."""
+        return False
+
+    @abstractmethod
+    def noise(self, contract: TextContract, unit: Unit, cell: Cell) -> str:
+        """The noise of a cell in a few words, for people: the mechanism's amount."""
 
     @abstractmethod
     def encode(self, drawn: Any) -> Any:

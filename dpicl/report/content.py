@@ -72,6 +72,7 @@ def report_of(run: Run, figures: Figures, gains: pd.DataFrame, cells: Cells, who
 
 def _opening(run: Run, gains: pd.DataFrame, figures: Figures) -> Iterator[Block]:
     manifest, results = run.manifest, run.results
+    yield from (Banner("Another experiment than the published one.", sentence) for sentence in sentences.smaller(manifest))
     if manifest.model and not manifest.model.trained:
         yield Banner("Random weights.", "The accuracies of in-context answers mean nothing; they show that the pipeline works.")
     elif manifest.model and manifest.model.note:
@@ -126,6 +127,8 @@ def _accuracy(run: Run, gains: pd.DataFrame, anchors: Container[str]) -> Iterato
     if any(cell.quoted for tables in metrics.values() for table in tables for row in table.rows for cell in row):
         baselines = "; its baselines stand beside both of ours" if "lr-naive" in set(results["system"]) else ""
         notes.append(f"Beside our numbers: what the paper prints for {paper.models(set(results['method']))}{baselines}.")
+        if smaller := [one.dataset for one in run.manifest.smaller_than_published]:
+            notes.append(f"On {words.listing(smaller)} the paper had more texts, and less noise at the same ε.")
     if "averaged" in set(results["system"].str.partition("-")[0]):
         notes.append(
             f"Draws averaged: of {run.manifest.grid.draws} draws of shots from the same release the mean probability of every answer, at no "

@@ -104,6 +104,26 @@ class EvaluationNoise(_Part):
     epsilon: float
 
 
+class Noise(_Part):
+    """What one epsilon takes on the texts at hand, and on the published set."""
+
+    method: str
+    epsilon: float
+    here: str
+    published: str
+
+
+class Smaller(_Part):
+    """A slice that is smaller than the published set: bounds on texts, of each label where there are labels."""
+
+    dataset: str
+    slice: str
+    of_label: bool = True
+    here: int
+    published: int
+    noise: list[Noise] = []
+
+
 class Energy(_Part):
     """The assumptions of equation (2) of DP-TabICL."""
 
@@ -137,6 +157,8 @@ class Manifest(_Part):
     evaluation: dict[str, str] = {}
     """By data set that is no benchmark, or has no label: what answers were measured on."""
     evaluation_noise: list[EvaluationNoise] = []
+    smaller_than_published: list[Smaller] = []
+    """By data set of texts of which a slice was at hand."""
     left_out: list[str] = []
     """Sentences on baselines that nobody pays for."""
     budget: list[str] = []

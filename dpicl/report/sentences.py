@@ -52,6 +52,21 @@ def measured(manifest: Manifest) -> list[str]:
     return [*nothing, *charged]
 
 
+def smaller(manifest: Manifest) -> list[str]:
+    """Of which data sets fewer texts are at hand than were published, and what more noise that takes."""
+    said = []
+    for one in manifest.smaller_than_published:
+        noise = (
+            f"{words.method_name(each.method)} at ε = {words.epsilon(each.epsilon)}: {each.here}, on the published set {each.published}"
+            for each in one.noise
+        )
+        said.append(
+            f"{one.dataset} is the slice {one.slice}, with at least {one.here:,} texts{' of a label' if one.of_label else ''} where {one.published:,} were published; the same ε "
+            f"takes more noise. {'; '.join(noise)}. A paper's numbers are for the published set."
+        )
+    return said
+
+
 def what_was_run(manifest: Manifest, methods: list[str], datasets: list[str], *, has_answers: bool) -> str:
     """Methods, data sets and grid, and which models wrote and answered, if any did."""
     grid, model = manifest.grid, manifest.model

@@ -57,7 +57,8 @@ def labelled_texts(fields: Fields, contract: TextContract, where: str) -> pa.Tab
         raise DataError(where, "has no records; expected at least one")
     if isinstance(contract.task, Classification):
         field, known, values = contract.task.field, contract.task.labels, fields[contract.task.field]
-        labels = [as_written(value) for value in values]
+        renamed = contract.source.labels
+        labels = [renamed.get(label, label) if isinstance(label, str) else label for label in map(as_written, values)]
         _refuse(labels, lambda label: label is None, "is missing", field, where)
         unknown = f"is not one of the {len(known)} labels"
         _refuse(labels, lambda label: not isinstance(label, str) or label not in known, unknown, field, where)

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
 
-from dpicl.contract.text import TextContract, TextFile
+from dpicl.contract.editions import accepted, edition, edition_names
+from dpicl.contract.text import TextContract
+from dpicl.contract.text_source import PUBLISHED, TextFile
 from dpicl.errors import SourceError
 from dpicl.files.bounded import below, read_bytes
 from dpicl.text.docstrings import first_sentences
@@ -21,37 +25,59 @@ TRAIN, TEST = "train", "test"
 """Values of the column `part`: private texts, and those that may be asked."""
 
 
-def load_texts(contract: TextContract, *, data_folder: Path | None) -> pa.Table:
+def load_texts(contract: TextContract, *, data_folder: Path | None, cache_folder: Path | None = None) -> pa.Table:
     """Private texts and those that may be asked, columns `part`, `label` and `text`: shape (texts, 3), strings.
+
+    Args:
+        contract: of a published set, one of its parts.
+        cache_folder: of downloads.
 
     Raises:
         SourceError: the files are not at hand (the message says what to type), or not those of `sha256`.
         DataError: a record breaks the contract.
     """
-    paths = find_texts(contract, data_folder=data_folder)
+    paths = find_texts(contract, data_folder=data_folder, cache_folder=cache_folder)
     if paths is None:
         sentences = first_sentences()
         where = f"{contract.name}: bundled texts"
         tables = {part: labelled_texts(sentences[part], contract, where) for part in _parts(contract)}
     else:
-        tables = {}
-        for part, path in paths.items():
-            data, wanted, terms = read_bytes(path), _file(contract, part).sha256, contract
-            if wanted is not None:
-                with path.open("rb") as opened:
-                    actual = hashlib.file_digest(opened, "sha256").hexdigest()
-                if actual != wanted:
-                    raise SourceError(f"{contract.name}: {path.name}: the file has sha256 {actual[:12]}, expected {wanted[:12]}")
-            if part == TEST and contract.source.queries is not None:  # declared public: about no protected person
-                privacy = contract.privacy.model_copy(update={"unit": "row", "person": None})
-                terms = contract.model_copy(update={"privacy": privacy})
-            tables[part] = parse_texts(data, terms, path.name)
+        tables = {part: read_part(contract, part, path, path.name) for part, path in paths.items()}
+    return in_one(tables)
+
+
+def read_part(contract: TextContract, part: str, path: Path, name: str) -> pa.Table:
+    """The texts of one file, columns `label` and `text`: its digest is compared first. Raises what `load_texts` does; `name` is the file's."""
+    wanted, terms = _file(contract, part).sha256, contract
+    if wanted is not None:
+        with path.open("rb") as opened:
+            actual = hashlib.file_digest(opened, "sha256").hexdigest()
+        if actual != wanted:
+            expected = wanted[:12] if contract.edition_of is None else accepted(contract.edition_of.stated)
+            raise SourceError(f"{contract.name}: {name}: the file has sha256 {actual[:12]}, expected {expected}")
+    if part == TEST and contract.source.queries is not None:  # declared public: about no protected person
+        privacy = contract.privacy.model_copy(update={"unit": "row", "person": None})
+        terms = contract.model_copy(update={"privacy": privacy})
+    return parse_texts(read_bytes(path), terms, name)
+
+
+def in_one(tables: Mapping[str, pa.Table]) -> pa.Table:
+    """The texts of all parts, with a column `part`."""
     named = [table.add_column(0, "part", pa.array([part] * table.num_rows, pa.string())) for part, table in tables.items()]
     return pa.concat_tables(named, promote_options="default")
 
 
-def find_texts(contract: TextContract, *, data_folder: Path | None) -> dict[str, Path] | None:
-    """The file of each part, unread; None where the texts come with a package.
+def edition_at_hand(contract: TextContract, *, data_folder: Path | None, cache_folder: Path) -> str:
+    """Which part of a published set has its files here: the first in the contract's order; the whole where none has."""
+    for name in edition_names(contract):
+        with suppress(SourceError):
+            find_texts(edition(contract, name), data_folder=data_folder, cache_folder=cache_folder)
+            return name
+    return PUBLISHED
+
+
+def find_texts(contract: TextContract, *, data_folder: Path | None, cache_folder: Path | None = None) -> dict[str, Path] | None:
+    """The file of each part, unread; None where the texts come with a package. Downloads are looked up behind the data folder.
 
     Raises:
         SourceError: a file is not at hand; the message says what to type.
@@ -61,8 +87,12 @@ def find_texts(contract: TextContract, *, data_folder: Path | None) -> dict[str,
     paths: dict[str, Path] = {}
     for part in _parts(contract):
         file = _file(contract, part).file
-        path = None if data_folder is None else below(data_folder, file, contract.name)
-        if path is None or not path.exists():
+        folders = [data_folder] if contract.edition_of is None else [data_folder, cache_folder]
+        places = (below(folder, file, contract.name) for folder in folders if folder is not None)
+        path = next((place for place in places if place.exists()), None)
+        if path is None and contract.edition_of is not None:
+            raise SourceError(f"{contract.name}: no texts at hand; expected {accepted(contract.edition_of.stated)}")
+        if path is None:
             raise SourceError(f"{contract.name}: no texts at hand; set DPICL_DATA to the folder that holds {file}")
         paths[part] = path
     return paths

@@ -33,8 +33,9 @@ def test_data_list_tells_which_texts_are_at_hand(place: Place, capsys: Capture, 
     assert " yes " in lines["docstrings"] and all(" no " in lines[name] for name in TEXTS if name != "docstrings")
 
 
-def test_texts_cannot_be_fetched(place: Place, capsys: Capture) -> None:
-    assert "trec: texts cannot be fetched" in complaint(call_main(["data", "fetch", "trec"], capsys))
+def test_texts_whose_publication_is_not_stated_cannot_be_fetched(place: Place, capsys: Capture) -> None:
+    sentence = "samsum: no published set is named; expected `published` under `source`, or files below DPICL_DATA"
+    assert complaint(call_main(["data", "fetch", "samsum"], capsys)) == sentence
 
 
 def test_a_broken_contract_of_texts_is_one_sentence(place: Place, capsys: Capture) -> None:
@@ -66,7 +67,7 @@ SMALL = ("--epsilons", "4", "--seeds", "0", "--shots", "2")
         (("few-shot-demo", "--shots", "0"), "expected greater than or equal to 1"),
         (
             ("few-shot-table-1", "--datasets", "trec"),
-            "trec: no texts at hand; set DPICL_DATA to the folder that holds text/trec/train.jsonl",
+            "trec: no texts at hand; expected the published set, which `dpicl data fetch trec` downloads, or a slice below DPICL_DATA: json-lines",
         ),
     ],
 )

@@ -16,7 +16,7 @@ from dpicl.engine.models import public_corpus
 from dpicl.engine.pipelines import units_of
 from dpicl.engine.run_folder import read_plan
 from dpicl.engine.settings import Settings
-from dpicl.lm.local.embedding import open_embedder
+from dpicl.lm.embedding import open_embedder
 from dpicl.lm.models import open_generator, open_scorer
 from dpicl.lm.spec import ModelSpec
 from dpicl.tabular.reading.source import load_source
@@ -43,7 +43,7 @@ def by_function(world: World, run: Path, model: str) -> dict[str, list[dict[str,
             contract = settings.declared(unit.dataset)
             if isinstance(contract, TextContract):
                 split = split_texts(load_texts(contract, data_folder=settings.data), contract)
-                readers = (scorer, open_embedder(fake=model == "fake")) if unit.method == "dp_icl" else (writer,)
+                readers = (scorer, open_embedder(None)) if unit.method == "dp_icl" else (writer,)
                 results = run_texts(split, contract, unit, scorer, *readers)
             else:
                 assert isinstance(contract, Contract)

@@ -9,6 +9,7 @@ import pytest
 
 from dpicl.report.load import load_run
 from dpicl.report.paper import Paper
+from dpicl.report.story import story
 
 from .report_folder import COLUMNS, Page, built, markdown_row, rows, write_csv, write_run
 
@@ -129,3 +130,24 @@ def test_whose_model_answered_in_the_papers_is_said_once_each():
     assert Paper().models({"dp_icl", "few_shot_generation", "gdp_tabicl"}) == (
         "Llama-2 13B, GPT-3 Babbage and GPT-3 (Babbage where answers are labels)"
     )
+
+
+NOISE = [{"method": "dp_icl", "epsilon": 1.0, "here": "sigma 3.2", "published": "sigma 0.61"}]
+SMALLER = {"smaller_than_published": [{"dataset": "sst2", "slice": "few", "here": 700, "published": 40_000, "noise": NOISE}]}
+
+
+def test_a_slice_is_another_experiment_and_the_first_thing_that_is_said(tmp_path):
+    folder = write_run(tmp_path, results=label_rows(), **({"options": OPTIONS} | SMALLER))
+    html, markdown = built(folder)
+    sentence = (
+        "sst2 is the slice few, with at least 700 texts of a label where 40,000 were published; the same ε takes more noise. DP-ICL at ε = 1: "
+        "sigma 3.2, on the published set sigma 0.61. A paper's numbers are for the published set."
+    )
+    assert sentence in markdown and markdown.index(sentence) < markdown.index("DP-ICL on sst2")
+    assert "Another experiment than the published one." in html and story(load_run(folder))[0] == sentence
+    assert "On sst2 the paper had more texts, and less noise at the same ε." in section(markdown, "Accuracy")
+
+
+def test_nothing_is_said_of_a_whole_set(tmp_path):
+    html, markdown = written(tmp_path, label_rows())
+    assert "Another experiment" not in html and "the paper had more texts" not in markdown

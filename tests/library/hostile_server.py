@@ -13,12 +13,13 @@ from typing import Self
 class HostileServer:
     """Answers each path with the next of its replies; the last one repeats.
 
-    `requests` lists the paths that were asked for; `sent` counts the bytes of bodies.
+    `requests` lists the paths that were asked for, `starts` the bytes that `ranges` began with; `sent` counts the bytes of bodies.
     """
 
     def __init__(self) -> None:
         self.replies: dict[str, list[Reply]] = {}
         self.requests: list[str] = []
+        self.starts: list[int] = []
         self.sent = 0
         self.stopping = threading.Event()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
@@ -82,6 +83,25 @@ def good(data: bytes, **headers: str) -> Reply:
     def reply(server: HostileServer, request: BaseHTTPRequestHandler) -> None:
         _start(request, 200, {"Content-Length": str(len(data))} | {name.replace("_", "-"): value for name, value in headers.items()})
         _write(server, request, data)
+
+    return reply
+
+
+def ranges(data: bytes, *, most: int | None = None, **headers: str) -> Reply:
+    """`data`, or the range of it that is asked for; after `most` bytes of an answer the connection breaks."""
+
+    def reply(server: HostileServer, request: BaseHTTPRequestHandler) -> None:
+        asked = request.headers.get("Range", "")
+        start = int(asked.removeprefix("bytes=").removesuffix("-")) if asked else 0
+        server.starts.append(start)
+        extra = {name.replace("_", "-"): value for name, value in headers.items()}
+        if start >= len(data):
+            _start(request, 416, {"Content-Length": "0", "Content-Range": f"bytes */{len(data)}", **extra})
+            return
+        span = {"Content-Range": f"bytes {start}-{len(data) - 1}/{len(data)}"} if asked else {}
+        _start(request, 206 if asked else 200, {"Content-Length": str(len(data) - start), **span, **extra})
+        _write(server, request, data[start : len(data) if most is None else start + most])
+        request.wfile.flush()
 
     return reply
 

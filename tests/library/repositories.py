@@ -10,8 +10,8 @@ import pytest
 
 from dpicl.contract import Contract
 from dpicl.errors import SourceError
+from dpicl.files.visit import BaseUrls, FetchLimits
 from dpicl.tabular.reading.source import fetch
-from dpicl.tabular.reading.visit import BaseUrls, FetchLimits
 
 from .hostile_server import HostileServer, Reply, good
 from .table_contracts import small_contract

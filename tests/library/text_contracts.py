@@ -10,10 +10,18 @@ from pathlib import Path
 from typing import Any
 
 from dpicl.contract import TextContract, load_contract, parse_contract
+from dpicl.contract.editions import edition, edition_names
+from dpicl.contract.text_source import PUBLISHED
 
 from .examples import ROOT
 
 TEXT_CONTRACTS = {path.stem: load_contract(path) for path in sorted((ROOT / "data_contracts" / "texts").glob("*.yaml"))}
+EDITIONS = {
+    name if one == PUBLISHED else f"{name}:{one}": edition(contract, one)
+    for name, contract in TEXT_CONTRACTS.items()
+    for one in edition_names(contract)
+}
+"""Of published sets the whole, by the contract's name, and every slice."""
 ENSEMBLE = {"subsets": 2, "delta": "1/100", "candidates": 4, "keywords": 3}
 TRAIN, TEST = "mail/train.jsonl", "mail/test.jsonl.gz"
 

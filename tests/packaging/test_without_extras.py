@@ -40,8 +40,8 @@ NEEDED = {
     "pipeline": ("dpicl.report.figures",),
     "endpoint": (
         "dpicl.lm.endpoint",
-        "dpicl.tabular.reading.addresses",
-        "dpicl.tabular.reading.remote",
+        "dpicl.files.addresses",
+        "dpicl.files.remote",
         "dpicl.tabular.reading.repository",
     ),
     "local": ("dpicl.lm",),

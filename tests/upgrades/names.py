@@ -10,6 +10,7 @@ from pathlib import Path
 
 from dpicl.accounting.ledger import release_id
 from dpicl.contract import Contract, TextContract, load_contract
+from dpicl.contract.editions import edition, edition_names
 from dpicl.contract.load import contract_digest
 from dpicl.contract.periods import ONCE
 from dpicl.engine.accounts import account_of
@@ -30,8 +31,14 @@ UNITS = {
 
 
 def contracts() -> dict[str, Contract | TextContract]:
-    """The shipped contracts by name."""
-    return {path.stem: load_contract(path) for path in sorted((ROOT / "data_contracts").rglob("*.yaml"))}
+    """The shipped contracts by name; of a published set of texts the first slice, which was all that there was before."""
+    stated = {path.stem: load_contract(path) for path in sorted((ROOT / "data_contracts").rglob("*.yaml"))}
+    return {name: _as_before(contract) for name, contract in stated.items()}
+
+
+def _as_before(contract: Contract | TextContract) -> Contract | TextContract:
+    is_published = isinstance(contract, TextContract) and contract.source.published
+    return edition(contract, edition_names(contract)[1]) if is_published else contract
 
 
 def names() -> dict[str, dict[str, str]]:

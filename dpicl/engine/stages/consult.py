@@ -21,7 +21,7 @@ from dpicl.engine.run_folder import UnitFolder, read_plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.stage import unit_stage
 from dpicl.engine.stages.charge import charged, progress_writer, rows_state
-from dpicl.lm.local.embedding import open_embedder
+from dpicl.lm.embedding import open_embedder
 from dpicl.lm.requests import Tallying
 from dpicl.methods import dp_icl
 from dpicl.methods.dp_icl import Job
@@ -93,7 +93,7 @@ def consult(folder: UnitFolder) -> str:
     path = folder.path / "public_candidates.json"
     if not path.exists():
         write_json(path, write_candidates(queries, contract, folder.unit.seed, model))
-    embedder = None if contract.is_classification else open_embedder(fake=read_plan(folder.run).writing_model.kind == "fake")
+    embedder = None if contract.is_classification else open_embedder(read_plan(folder.run).embedder)
     drafts = dp_icl.answer(job, votes, numbered, Public(read_json(path), embedder))
     write_text_drafts(folder, drafts)
     return f"{len(drafts)} times {contract.query_count} answers"

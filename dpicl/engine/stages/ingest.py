@@ -30,7 +30,7 @@ def ingest(run: str, dataset: str) -> str:
     folder = table_folder(settings, dataset, Path(run))
     with timed(Path(run), dataset, "ingest"):
         if isinstance(contract, TextContract):
-            table = load_texts(contract, data_folder=settings.data)
+            table = load_texts(contract, data_folder=settings.data, cache_folder=settings.cache)
         else:
             assert isinstance(contract, Contract)
             if (folder / INDEX).exists():

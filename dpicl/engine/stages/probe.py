@@ -23,8 +23,8 @@ from dpicl.engine.run_folder import Plan, read_plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.stage import stage
 from dpicl.errors import TooLongError
+from dpicl.lm.embedding import open_embedder
 from dpicl.lm.isolation import public_answer
-from dpicl.lm.local.embedding import open_embedder
 from dpicl.lm.models import number_format
 from dpicl.lm.requests import ModelDescription, Scorer, prompt
 from dpicl.lm.spec import ModelSpec
@@ -49,6 +49,7 @@ def probe(run: str) -> str:
     plan = read_plan(folder)
     kinds = sorted({(unit.method, unit.dataset, unit.options.model_dump_json()) for unit in plan.units.values()})
     specs: list[Any] = [spec.model_dump(mode="json") for spec in (plan.model, plan.writing_model)]
+    specs += [plan.embedder.model_dump(mode="json")] if plan.embedder else []
     contracts = [settings.declared(dataset).model_dump_json() for _, dataset, _ in kinds]
     digest = hashlib.sha256(json.dumps([specs, kinds, contracts]).encode()).hexdigest()
     if (folder / PROBE).exists() and read_json(folder / PROBE)["asked"] == digest:
@@ -113,7 +114,7 @@ def _check_reading(run: Path, plan: Plan, unit: Unit, contract: TextContract, se
         check_generator(contract, unit, writer)
         return writer.description
     reader = public_answer(spec.name, lambda: reader_of(run, settings, METHODS[unit.method].answers.wanted_of(contract)))
-    check_reader(contract, reader, spec)
+    check_reader(contract, reader, plan.embedder)
     return reader.description
 
 
@@ -122,6 +123,6 @@ def tolerance_of(spec: ModelSpec) -> float:
     return TOLERANCE_OF_SIXTEEN_BITS if spec.kind == "endpoint" else TOLERANCE.get(number_format(spec), TOLERANCE_OF_SIXTEEN_BITS)
 
 
-def check_reader(contract: TextContract, reader: Scorer, spec: ModelSpec) -> None:
-    """Whether a model answers in an ensemble, tested on public queries. Raises DpiclError: it does not."""
-    check_ensemble(contract, reader, None if contract.is_classification else open_embedder(fake=spec.kind == "fake"))
+def check_reader(contract: TextContract, reader: Scorer, embedder: ModelSpec | None) -> None:
+    """Whether a model answers in an ensemble, and its answers can be compared, tested on public queries. Raises DpiclError: not so."""
+    check_ensemble(contract, reader, None if contract.is_classification else open_embedder(embedder))

@@ -104,7 +104,11 @@ class Client:
             GaveUpError: the server failed too often or too long; says how to resume.
             ModelError: no request of this kind can succeed.
         """
-        return await self._call("POST", path, json.dumps(body).encode(), lambda content: read(read_reply(content)), attempts)
+        return await self.send(path, body, lambda content: read(read_reply(content)), attempts=attempts)
+
+    async def send(self, path: str, body: dict[str, Any], read: Callable[[Any], T], *, attempts: int = ATTEMPTS) -> T:
+        """The same for a reply that holds no text: `read` is given its JSON."""
+        return await self._call("POST", path, json.dumps(body).encode(), read, attempts)
 
     async def models(self, *, attempts: int) -> Any:
         """What the server lists at /models, for which no model has to be loaded; for errors see `post`, of a silent server too."""

@@ -36,6 +36,14 @@ START = 8
 """Calls at once to begin with."""
 
 
+def key_of(spec: ModelSpec) -> SecretStr:
+    """The server's key, empty where its entry names none. Raises ModelError: the variable that it names holds none."""
+    key = os.environ.get(spec.key_env, "") if spec.key_env else ""
+    if spec.key_env and not (key and key.isascii() and key.isprintable()):
+        raise ModelError(f"model {spec.name!r}: the variable {spec.key_env} holds no key; expected the server's key, in printable ASCII")
+    return SecretStr(key)
+
+
 class EndpointScorer:
     """One model of one server; opening it asks the server what it can do of what is wanted.
 
@@ -50,12 +58,7 @@ class EndpointScorer:
     """
 
     def __init__(self, spec: ModelSpec, *, wanted: Wanted = "scores") -> None:
-        key = os.environ.get(spec.key_env, "") if spec.key_env else ""
-        if spec.key_env and not (key and key.isascii() and key.isprintable()):
-            raise ModelError(
-                f"model {spec.name!r}: the variable {spec.key_env} holds no key; expected the server's key, in printable ASCII"
-            )
-        self._spec, self._key = spec, SecretStr(key)
+        self._spec, self._key = spec, key_of(spec)
         self._turn, self._start, self._usage = Lock(), float(START), Usage()
         self._answers: dict[tuple[Any, ...], Answer] = {}
         self._failed: dict[tuple[Any, ...], ModelError] = {}

@@ -110,6 +110,12 @@ def model_digest(folder: Path, revision: str) -> str:
     return files_digest(sorted(path for path in folder.iterdir() if path.suffix in _DIGESTED), revision)
 
 
+def encoder_digest(folder: Path, revision: str) -> str:
+    """The same of a sentence encoder, whose pooling has a folder of its own."""
+    inner = (path for path in folder.glob("*/*.json") if path.parent.name[:1].isdigit())
+    return files_digest(sorted([*(path for path in folder.iterdir() if path.suffix in (*_DIGESTED, ".txt")), *inner]), revision)
+
+
 def files_digest(files: Sequence[Path], revision: str) -> str:
     """The same of these files."""
     whole = sum(path.stat().st_size for path in files) < _DIGEST_CONTENT_BYTES

@@ -17,7 +17,7 @@ import numpy as np
 
 from dpicl.contract.text import Classification, TextContract
 from dpicl.lm.egress import generate_texts
-from dpicl.lm.local.embedding import Embedder
+from dpicl.lm.embedding import Embedder
 from dpicl.lm.requests import Scorer, TextGenerator
 from dpicl.mechanisms.joint_exponential import joint_top
 from dpicl.mechanisms.noisy_embedding import EmbeddingNoise, nearest, whole_vectors

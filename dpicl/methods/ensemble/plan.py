@@ -218,6 +218,17 @@ def _once(noise: Noise, delta: float) -> Event:
     return approximate(float(epsilon), 0.0) if delta and epsilon else noise.event()
 
 
+def amount(noise: Noise) -> str:
+    """How much noise one answer gets, in a few words."""
+    if isinstance(noise, StableTop):
+        return f"epsilon of one test {float(noise.test_epsilon or 0):.4g}"
+    if isinstance(noise, JointNoise):
+        return f"epsilon of one choice {float(noise.epsilon or 0):.4g}"
+    if isinstance(noise, EmbeddingNoise):
+        return f"sigma {float(noise.sigma or 0):.4g}"
+    return f"{'sigma' if noise.kind == 'gaussian' else 'epsilon of one vote'} {float(noise.amount or 0):.4g}"
+
+
 def statement(contract: TextContract, unit: Unit, cell: Cell) -> str:
     """The guarantee of one cell in sentences for people: all queries together, one query, and what it is not."""
     plan = plan_cell(contract, unit, cell)
@@ -226,21 +237,12 @@ def statement(contract: TextContract, unit: Unit, cell: Cell) -> str:
     prompts = f"{shape.subsets} prompts of about {shape.rows} rows"
     if shape.alone:
         prompts = f"about {shape.subsets * shape.rows} rows, one in each prompt"
-    noise = plan.noise
-    if isinstance(noise, StableTop):
-        amount = f"epsilon of one test {float(noise.test_epsilon or 0):.4g}"
-    elif isinstance(noise, JointNoise):
-        amount = f"epsilon of one choice {float(noise.epsilon or 0):.4g}"
-    elif isinstance(noise, EmbeddingNoise):
-        amount = f"sigma {float(noise.sigma or 0):.4g}"
-    else:
-        amount = f"{'sigma' if noise.kind == 'gaussian' else 'epsilon of one vote'} {float(noise.amount or 0):.4g}"
     ending = "th" if 10 <= last % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(last % 10, "th")
     return (
         f"The answers to all {shape.queries} queries on {contract.name} together are ({whole.epsilon:.4g}, {whole.delta:.2g})-DP, one "
         f"answer alone ({one.epsilon:.4g}, {one.delta:.2g})-DP: anyone who reads all of them and guesses whether a certain {whole.unit} "
         f"was among the private ones has odds at most {math.exp(whole.epsilon):.3g} times what they were, but for a chance of "
-        f"{whole.delta:.2g}. Each query draws new rows at rate {float(plan.rate):.4g} ({prompts}); {shape.aggregation}, {amount}. "
+        f"{whole.delta:.2g}. Each query draws new rows at rate {float(plan.rate):.4g} ({prompts}); {shape.aggregation}, {amount(plan.noise)}. "
         f"The {last}{ending} query is refused; asking the same queries again gives the "
         f"same answers at no cost. Every number of shots and every seed is a release of its own. The queries themselves are not protected."
     )

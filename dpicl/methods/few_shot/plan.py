@@ -245,11 +245,16 @@ def _noise(terms: Terms, rate: Fraction, text_count: int) -> Noise:
     return Noise(TokenNoise(shape.kind, whole / shape.private_tokens * (1 - TEST_SHARE), row_is_voter=True), test)
 
 
+def amount(plan: CellPlan) -> str:
+    """How much noise the choice of a token gets, in a few words."""
+    amounts = _range([float(drawing.noise.token.amount or 0) for drawing in plan.drawings.values()])
+    return f"{'sigma' if plan.shape.kind == 'gaussian' else 'epsilon of a token'} {amounts}"
+
+
 def statement(contract: TextContract, unit: Unit, cell: Cell) -> str:
     """The guarantee of one cell as a sentence, with its noise and, where it applies, prv-accountant's own bounds."""
     plan = plan_cell(contract, unit, cell)
     shape, guarantee = plan.shape, plan.guarantee
-    amounts = _range([float(drawing.noise.token.amount or 0) for drawing in plan.drawings.values()])
     rates = _range([float(drawing.rate) for drawing in plan.drawings.values()])
     selected = f"{shape.private_tokens} private tokens and their tests"
     charged = f"{shape.max_tokens} tokens" if shape.private_tokens is None else selected
@@ -262,7 +267,7 @@ def statement(contract: TextContract, unit: Unit, cell: Cell) -> str:
             bracketed = f"; prv-accountant bounds epsilon by {low:.4g} and {high:.4g}"
     return (
         f"Each released set of demonstrations on {contract.name} is ({guarantee.epsilon:.4g}, {guarantee.delta:.2g})-DP and answers any "
-        f"number of queries: {shape.kind} noise, {'sigma' if shape.kind == 'gaussian' else 'epsilon of a token'} {amounts}, sampling rate "
+        f"number of queries: {shape.kind} noise, {amount(plan)}, sampling rate "
         f"{rates}, {charged} charged for each text{bracketed}. Every number of shots and every seed is a release of its own."
     )
 

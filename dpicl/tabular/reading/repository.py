@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from dpicl.contract.sources import Remote
 from dpicl.errors import DataError, SourceError
+from dpicl.files.remote import download
+from dpicl.files.visit import Visit
 from dpicl.tabular.reading.read import read_text_table
-from dpicl.tabular.reading.remote import download
-from dpicl.tabular.reading.visit import Visit
 
 _DESCRIPTION_BYTES = 1 << 20
 

@@ -24,12 +24,12 @@ from dpicl.contract.sources import Query, Remote
 from dpicl.errors import DataError, SourceError
 from dpicl.files.bounded import below
 from dpicl.files.objects import SCHEME, Stored, store_settings
+from dpicl.files.visit import BaseUrls, FetchLimits, Progress, Visit
 from dpicl.installed import extra_of
 from dpicl.tabular.reading.database import check_address, query_batches
 from dpicl.tabular.reading.parse import typed_table
 from dpicl.tabular.reading.read import canonical_order, read_table, rows_digest
 from dpicl.tabular.reading.survey import BATCH_ROWS, WHOLE_ROWS, folder_files, survey
-from dpicl.tabular.reading.visit import BaseUrls, FetchLimits, Progress, Visit
 
 _BUNDLED_COLUMNS = (
     *("mean_radius", "mean_texture", "mean_perimeter", "mean_area", "mean_smoothness"),

@@ -30,9 +30,9 @@ def test_one_contract_may_serve_both_methods() -> None:
 
 
 RATES = {
-    "agnews": (10, "1/1000"),
+    "agnews": (10, "1/3000"),
     "amazon": (10, "1/95"),
-    "dbpedia": (10, "1/245"),
+    "dbpedia": (10, "1/14000"),
     "docstrings": (10, "1/50"),
     "mit_director": (20, "4/75"),
     "mit_genre": (20, "4/145"),

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from dpicl.errors import DpiclError, ModelError, PrivacyError, TooLongError
+from dpicl.lm.embedding import HashedNGrams
 from dpicl.lm.isolation import isolated_answers, isolated_votes
-from dpicl.lm.local.embedding import HashEmbedder
 from dpicl.lm.requests import HashScorer, Tokens
 from dpicl.lm.votes.echo import EchoGenerator
 from dpicl.lm.votes.voting import FreshSession, VoteRequest, VoteRule, Votes, VotingSession
@@ -140,13 +140,13 @@ def test_a_server_s_wrong_number_of_answers_is_the_prompt_s_failure() -> None:
 
 
 def test_an_embedding_that_fails_is_nowhere_and_the_others_are_where_they_were() -> None:
-    class Fussy(HashEmbedder):
+    class Fussy(HashedNGrams):
         def embed(self, texts: Sequence[str]) -> np.ndarray:
             if MARK in texts:
                 raise TypeError(MARK)
             return super().embed(texts)
 
-    public, plain = Public({}, Fussy()), Public({}, HashEmbedder())
+    public, plain = Public({}, Fussy()), Public({}, HashedNGrams())
     texts = ["one", MARK, "", "two"]
     points = public.points(texts)
     assert np.isnan(points[[1, 2]]).all() and np.array_equal(points[[0, 3]], plain.points(texts)[[0, 3]])

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from dpicl.contract import TextContract
 from dpicl.errors import ModelError, PrivacyError, TooLongError
-from dpicl.lm.local.embedding import HashEmbedder
+from dpicl.lm.embedding import HashedNGrams
 from dpicl.lm.requests import HashScorer, ModelDescription
 from dpicl.mechanisms.private_token import UNITS
 from dpicl.methods import Options, unit_of
@@ -197,7 +197,7 @@ def test_without_noise_texts_become_the_nearest_candidate_or_their_words() -> No
     one, queries = job(declared, asked), [(0, "zebra quick lion")]
     rows = table(["zebra quick"] * 600, "ann")
     candidates = {"zebra quick lion": ["left", "zebra quick", "right", "up"]}
-    found = answer(one, consult(rows, queries, Reader(), one), queries, Public(candidates, HashEmbedder()))
+    found = answer(one, consult(rows, queries, Reader(), one), queries, Public(candidates, HashedNGrams()))
     assert found[ICL] == ["zebra quick"]
     assert found[Cell("icl-ptr", math.inf, 1)] == [["quick", "zebra"]]
     assert found[Cell("icl-joint", math.inf, 1)] == [["zebra", "quick", "lion"]]
@@ -233,7 +233,7 @@ def test_the_whole_method_repeats_itself_on_a_benchmark(free: bool) -> None:
     queries = pa.table({"label": ["good", "bad", "good"], "text": ["one", "two", "three"]})
     split = SplitTable(table([f"text {number}" for number in range(30)]), QueryTable(queries), np.array([0, 2]))
     asked = unit(3.0, math.inf, **also)
-    results = [run_texts(split, declared, asked, HashScorer(), HashScorer(), HashEmbedder()) for _ in range(2)]
+    results = [run_texts(split, declared, asked, HashScorer(), HashScorer(), HashedNGrams()) for _ in range(2)]
     assert results[0] == results[1]
     systems = {(result.system, result.epsilon) for result in results[0]}
     assert {("icl", 3.0), ("icl", math.inf), (f"icl-{next(iter(also))}", 3.0), ("few-shot", math.inf), ("zero-shot", None)} <= systems

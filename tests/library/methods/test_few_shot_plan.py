@@ -19,9 +19,9 @@ from dpicl.methods.few_shot.plan import Pool, Shape, labels_of, plan_cell, state
 from dpicl.methods.few_shot_generation import FewShotGeneration
 from dpicl.methods.options import FewShotOptions
 from dpicl.pipeline import Cell, Unit
-from tests.library.text_contracts import TEXT_CONTRACTS, as_extraction, text_contract
+from tests.library.text_contracts import EDITIONS, TEXT_CONTRACTS, as_extraction, text_contract
 
-AGNEWS, TREC, GENRE = (TEXT_CONTRACTS[name] for name in ("agnews", "trec", "mit_genre"))
+AGNEWS, TREC, GENRE = EDITIONS["agnews:rows-10000"], *(TEXT_CONTRACTS[name] for name in ("trec", "mit_genre"))
 
 
 def unit(contract: TextContract, *, epsilons: tuple[float, ...] = (4.0,), shots: tuple[int, ...] = (4,), **options: Any) -> Unit:
@@ -175,7 +175,7 @@ def test_a_small_contract_without_labels_is_one_pool() -> None:
     assert {*plan_cell(contract, unit(contract, max_tokens=2), Cell("icl", 50.0, 2)).drawings} == {Pool(None, 4)}
 
 
-@pytest.mark.parametrize(("contract", "epsilon"), [(TEXT_CONTRACTS["dbpedia"], 8.0), (TEXT_CONTRACTS["docstrings"], 200.0)])
+@pytest.mark.parametrize(("contract", "epsilon"), [(EDITIONS["dbpedia:rows-700"], 8.0), (TEXT_CONTRACTS["docstrings"], 200.0)])
 def test_where_the_second_accountant_gives_up_the_sentence_stands_without_it(contract: TextContract, epsilon: float) -> None:
     """Its mesh is rejected by its own check at large rates, and would be too large at little noise."""
     cell, asked = Cell("icl", epsilon, 4), unit(contract)

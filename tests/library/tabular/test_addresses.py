@@ -18,9 +18,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from dpicl.errors import SourceError
-from dpicl.tabular.reading.addresses import guarded_transport, is_public
-from dpicl.tabular.reading.remote import download
-from dpicl.tabular.reading.visit import Visit
+from dpicl.files.addresses import guarded_transport, is_public
+from dpicl.files.remote import download
+from dpicl.files.visit import Visit
 
 from ..hostile_server import HostileServer, good
 from ..repositories import LIMITS

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from dpicl.errors import SourceError
+from dpicl.files.visit import BaseUrls
 from dpicl.tabular.reading.read import read_table, rows_digest
 from dpicl.tabular.reading.source import cached_file, fetch, load_source
-from dpicl.tabular.reading.visit import BaseUrls
 
 from ..hostile_server import HostileServer, good, status
 from ..repositories import ARFF, DESCRIPTION, FILE, LIMITS, OPENML, REMOTE, UCI, UCI_DESCRIPTION, fetch_from, refused, serve, serve_uci

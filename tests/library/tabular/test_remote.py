@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from dpicl.errors import SourceError
-from dpicl.tabular.reading.remote import download
-from dpicl.tabular.reading.visit import Visit
+from dpicl.files.remote import download
+from dpicl.files.visit import Visit
 
 from ..hostile_server import HostileServer, Reply, drip, drip_headers, endless, good, hang_up, redirect, stall, status, truncated
 from ..repositories import ARFF, DESCRIPTION, FILE, LIMITS, UCI, fetch_from, md5, refused, serve, serve_uci

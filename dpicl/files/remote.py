@@ -2,7 +2,8 @@
 
 A download either ends as a complete, synced file or raises one sentence. It is bounded in
 time, size, attempts and redirects, and goes to public addresses only. What may pass by itself is tried again: no connection,
-no answer, a cut answer, 429 and 5xx. Everything else is final.
+no answer, a cut answer, 429 and 5xx. Everything else is final. Of a file whose digest is known, what has arrived before is not sent again,
+where the server knows ranges.
 
 Needs the extra `endpoint`, as the endpoint back end does.
 """
@@ -13,11 +14,12 @@ import hashlib
 import ipaddress
 import logging
 import os
+import re
 import time
 from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import httpx
@@ -25,8 +27,8 @@ import tenacity
 
 from dpicl import __version__
 from dpicl.errors import SourceError
-from dpicl.tabular.reading.addresses import guarded_transport, is_public
-from dpicl.tabular.reading.visit import Visit, host_of
+from dpicl.files.addresses import guarded_transport, is_public
+from dpicl.files.visit import Visit, host_of
 
 logger = logging.getLogger(__name__)
 
@@ -39,12 +41,13 @@ class _Transient(Exception):
         self.retry_after = retry_after
 
 
-def download(url: str, target: Path, visit: Visit, *, md5: str | None = None) -> None:
-    """Write what `url` holds to `target`.
+def download(url: str, target: Path, visit: Visit, *, md5: str | None = None, sha256: str | None = None) -> str | None:
+    """Write what `url` holds to `target`; returns the sha256 that the hub states of it, None where it states none.
 
     Every request, redirected ones too, goes to https at a public address, or, when
-    `visit.base` is http on this machine, to the host and port of `visit.base`. `md5` is the digest that the content must have.
-    Raises SourceError: names the host and what happened; `target` may then hold a part.
+    `visit.base` is http on this machine, to the host and port of `visit.base`. `md5` and `sha256` are digests that the content must have;
+    with `sha256`, a part of it that `target` holds is gone on from.
+    Raises SourceError: names the host and what happened; `target` may then hold a part, but none of another content.
     """
     limits = visit.limits
     exponential = tenacity.wait_random_exponential(multiplier=limits.backoff_seconds, max=limits.backoff_cap_seconds)
@@ -59,31 +62,44 @@ def download(url: str, target: Path, visit: Visit, *, md5: str | None = None) ->
     stop = tenacity.stop_any(tenacity.stop_after_attempt(limits.attempts), tenacity.stop_before_delay(limits.deadline_seconds))
     retrying = tenacity.Retrying(retry=tenacity.retry_if_exception_type(_Transient), stop=stop, wait=wait, reraise=True)
     try:
-        digest = retrying(_attempt, url, target, visit, time.monotonic() + limits.deadline_seconds)
+        stated = retrying(_attempt, url, target, visit, time.monotonic() + limits.deadline_seconds, goes_on=sha256 is not None)
     except _Transient as problem:
         attempts = retrying.statistics["attempt_number"]
         raise SourceError(f"{host_of(url)}: {problem}; gave up after {attempts} {'attempt' if attempts == 1 else 'attempts'}") from None
-    if md5 is not None and digest != md5.lower():
-        raise SourceError(f"{host_of(url)}: the file has md5 {digest[:12]}, expected {md5.lower()[:12]} as the host states")
+    for name, wanted, whose in (("md5", md5, "as the host states"), ("sha256", sha256 or stated, "as stated")):
+        if wanted is not None and (digest := _digest(target, name)) != wanted.lower():
+            target.unlink()  # nothing is to be gone on from
+            raise SourceError(f"{host_of(url)}: the file has {name} {digest[:12]}, expected {wanted.lower()[:12]} {whose}")
+    return stated
+
+
+def _digest(path: Path, name: str) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, partial(hashlib.new, name, usedforsecurity=False)).hexdigest()
 
 
 _trusted_roots = cache(httpx.create_ssl_context)
 """Loading the certificates takes a tenth of a second: once is enough."""
 
 
-def _attempt(first_url: str, target: Path, visit: Visit, deadline: float) -> str:
-    """Follow redirects to a file and save it; returns its md5. Every hop is connected to, and checked, anew."""
+def _attempt(first_url: str, target: Path, visit: Visit, deadline: float, *, goes_on: bool) -> str | None:
+    """Follow redirects to a file and save it, after what is there of it if `goes_on`; returns the sha256 that a hop states. Every hop is connected
+    to, and checked, anew.
+    """
     url, limits, base = first_url, visit.limits, httpx.URL(visit.base)
     own = (base.host, base.port or 80) if base.scheme == "http" and _is_loopback(base.host) else None
     timeout = httpx.Timeout(limits.read_seconds, connect=limits.connect_seconds)
-    headers = {"User-Agent": f"dpicl/{__version__}", "Accept-Encoding": "identity"}
+    start, stated = target.stat().st_size if goes_on and target.exists() else 0, None
+    headers = {"User-Agent": f"dpicl/{__version__}", "Accept-Encoding": "identity", **({"Range": f"bytes={start}-"} if start else {})}
     try:
         for _ in range(limits.redirects + 1):
             _refuse_address(url, visit.base)
             transport = guarded_transport(httpx.URL(url), roots=_trusted_roots(), own=own, deadline=deadline)
             with httpx.Client(transport=transport, timeout=timeout, headers=headers) as client, client.stream("GET", url) as response:
+                stated = _linked_sha256(response) or stated
                 if not response.has_redirect_location:
-                    return _save(response, target, visit)
+                    _save(response, target, visit, start)
+                    return stated
                 url = str(response.url.join(response.headers["location"]))
     except httpx.TimeoutException:
         if time.monotonic() >= deadline:
@@ -124,28 +140,27 @@ def _is_loopback(host: str) -> bool:
     return ipaddress.ip_address(host).is_loopback if _is_literal(host) else host == "localhost"
 
 
-def _save(response: httpx.Response, target: Path, visit: Visit) -> str:
-    """Write a final answer, if it is the file as it is; returns its md5."""
-    host, code = response.url.host, response.status_code
-    if code == 429 or code >= 500:
-        header, seconds = response.headers.get("Retry-After", ""), None  # a number of seconds, or a date
-        with suppress(ValueError, TypeError):
-            is_number = header.isascii() and header.isdigit()
-            seconds = float(header[:9]) if is_number else max(0.0, (parsedate_to_datetime(header) - datetime.now(UTC)).total_seconds())
-        raise _Transient(f"answers with status {code}", seconds)
-    if code != 200:
-        raise SourceError(f"{host}: answers with status {code}, expected 200")
+def _linked_sha256(response: httpx.Response) -> str | None:
+    """Of a large file the hub states the digest where it redirects to the store."""
+    mark = response.headers.get("X-Linked-ETag", "").removeprefix("W/").strip('"')
+    return mark if re.fullmatch("[0-9a-f]{64}", mark) else None
+
+
+def _save(response: httpx.Response, target: Path, visit: Visit, start: int) -> None:
+    """Write a final answer, if it is the file as it is, or the rest of it from byte `start` on."""
+    host, begins = response.url.host, _begins_at(response, target, start)
+    if begins is None:
+        return
     if response.headers.get("Content-Encoding", "identity") != "identity":
         raise SourceError(f"{host}: sends a compressed answer, expected the file as it is")
     stated = response.headers.get("Content-Length", "")
-    total = int(stated) if stated.isascii() and stated.isdigit() else None
-    received, digest = 0, hashlib.md5(usedforsecurity=False)
-    with target.open("wb") as file:
+    total = begins + int(stated) if stated.isascii() and stated.isdigit() else None
+    received = begins
+    with target.open("ab" if begins else "wb") as file:
         for chunk in response.iter_raw():
             received += len(chunk)
             if max(received, total or 0) > visit.limits.max_bytes:
                 raise SourceError(f"{host}: sends more than {visit.limits.max_bytes} bytes")
-            digest.update(chunk)
             file.write(chunk)
             if visit.progress is not None:
                 visit.progress(received, total)
@@ -153,4 +168,24 @@ def _save(response: httpx.Response, target: Path, visit: Visit) -> str:
         os.fsync(file.fileno())
     if total is not None and received != total:
         raise _Transient(f"sent {received} of {total} bytes")
-    return digest.hexdigest()
+
+
+def _begins_at(response: httpx.Response, target: Path, start: int) -> int | None:
+    """Which byte of the file an answer begins with; None where all of it is there. Raises SourceError: it is no file."""
+    code, span = response.status_code, response.headers.get("Content-Range", "")
+    if code == 429 or code >= 500:
+        header, seconds = response.headers.get("Retry-After", ""), None  # a number of seconds, or a date
+        with suppress(ValueError, TypeError):
+            is_number = header.isascii() and header.isdigit()
+            seconds = float(header[:9]) if is_number else max(0.0, (parsedate_to_datetime(header) - datetime.now(UTC)).total_seconds())
+        raise _Transient(f"answers with status {code}", seconds)
+    if start and code == 206 and span.startswith(f"bytes {start}-"):
+        return start
+    if start and code == 416 and span == f"bytes */{start}":
+        return None
+    if start and code in (206, 416):
+        target.unlink()  # of another file, or of another server's idea of a range
+        raise _Transient(f"answers with status {code} to a range")
+    if code != 200:
+        raise SourceError(f"{response.url.host}: answers with status {code}, expected 200")
+    return 0

@@ -1,0 +1,116 @@
+"""A run is about the edition of a published set that was at hand when it was planned, on every host and however often it is resumed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from dpicl.engine.plan import make_plan
+from dpicl.engine.run_folder import open_unit, read_plan, settings_of_run
+from dpicl.engine.settings import Settings
+from dpicl.errors import DpiclError
+from tasks.ingest import ingest
+from tasks.split import split
+from tests.harness import Place, call_main, complaint, install_texts, letters, new_place, publish, said
+from tests.library.hostile_server import HostileServer, ranges
+from tests.library.text_contracts import lines, records
+
+WHOLE, SMALL_TRAIN, TEST = lines(records(120)), lines(records(40)), lines(records(4))
+REVISION = "b2" * 20
+CHANGES = {"datasets": ["letters"], "model": "fake", "epsilons": ["1"], "shots": [2], "seeds": [0]}
+Capture = pytest.CaptureFixture[str]
+
+
+def sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+@pytest.fixture
+def server() -> Iterator[HostileServer]:
+    with HostileServer() as server:
+        for name, data in (("train.jsonl", WHOLE), ("test.jsonl", TEST)):
+            server.replies[f"/datasets/org/letters/resolve/{REVISION}/{name}"] = [ranges(data, most=len(data) - 7), ranges(data)]
+        yield server
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: HostileServer) -> Place:
+    """Letters as a published set of 60 a label, of which a slice of 20 a label is at hand."""
+    place, declared = new_place(tmp_path / "place"), letters()
+    install_texts(place, declared, SMALL_TRAIN, TEST)
+    path = place.root / "contracts" / "texts" / "letters.yaml"
+    content: dict[str, Any] = yaml.safe_load(path.read_text())
+    source = content["source"]
+    files = {split: source.pop(split) for split in ("train", "test")}
+    stored = {
+        split: {"file": one["file"], "sha256": sha256((place.root / "data" / one["file"]).read_bytes())} for split, one in files.items()
+    }
+    source["published"] = {
+        "hub": "org/letters",
+        "revision": REVISION,
+        "train": {"file": "train.jsonl", "sha256": sha256(WHOLE), "rows": 120},
+        "test": {"file": "test.jsonl", "sha256": sha256(TEST), "rows": 4},
+    }
+    source["slices"] = {"small": {**stored, "bounds": 20}}
+    for label in content["task"]["labels"].values():
+        label["min_rows"] = 60
+    path.write_text(yaml.safe_dump(content, sort_keys=False))
+    for name, value in {**place.environment, "HF_ENDPOINT": server.url}.items():
+        monkeypatch.setenv(name, value)
+    return place
+
+
+def bounds(run: str) -> dict[str, int]:
+    (key,) = read_plan(Path(run)).units
+    return dict(open_unit(run, key).texts.row_bounds)
+
+
+def test_a_broken_download_is_continued_by_the_command_and_used_from_then_on(place: Place, server: HostileServer, capsys: Capture) -> None:
+    assert "slice small" in said(capsys, "data", "list")
+    assert Settings.from_environment().texts("letters").row_bounds == {"good": 20, "bad": 20}
+    told = said(capsys, "data", "fetch", "letters")
+    assert told.count("letters: ") == 2 and server.starts == [0, len(WHOLE) - 7, 0, len(TEST) - 7]
+    assert Settings.from_environment().texts("letters").row_bounds == {"good": 60, "bad": 60}
+    assert "edition    published" in said(capsys, "contract", "show", "letters")
+    with place.entered():
+        run = str(make_plan("few-shot-generation", CHANGES, "r"))
+        ingest.fn(run, "letters")
+        split.fn(run, "letters")  # its content was compared as it was downloaded: it is a benchmark
+
+
+def test_a_run_keeps_the_edition_that_it_was_planned_for(place: Place, capsys: Capture) -> None:
+    publish(place, "letters")
+    with place.entered():
+        run = str(make_plan("few-shot-generation", CHANGES, "r"))
+        assert read_plan(Path(run)).editions == {"letters": "small"}
+        said(capsys, "data", "fetch", "letters")
+        assert bounds(run) == {"good": 20, "bad": 20}
+        with settings_of_run(Path(run)):
+            assert Settings.current().texts("letters").row_bounds == {"good": 20, "bad": 20}
+        ingest.fn(run, "letters")
+        assert json.loads((Path(run) / "plan.json").read_text())["editions"] == {"letters": "small"}
+        make_plan("few-shot-generation", {}, "r", resume=True)
+        other = str(make_plan("few-shot-generation", CHANGES, "other"))
+        assert bounds(other) == {"good": 60, "bad": 60}
+
+
+def test_an_edition_whose_files_are_gone_is_not_replaced_by_another(place: Place, capsys: Capture) -> None:
+    with place.entered():
+        run = str(make_plan("few-shot-generation", CHANGES, "r"))
+        said(capsys, "data", "fetch", "letters")
+        for path in (place.root / "data").rglob("*.jsonl*"):
+            path.unlink()
+        with pytest.raises(DpiclError, match="no texts at hand; expected the published set, which `dpicl data fetch letters` downloads"):
+            ingest.fn(run, "letters")
+
+
+def test_a_contract_without_a_published_set_says_so(place: Place, capsys: Capture) -> None:
+    install_texts(place, {**letters(), "name": "own"}, SMALL_TRAIN, TEST)
+    sentence = complaint(call_main(("data", "fetch", "own"), capsys))
+    assert sentence == "own: no published set is named; expected `published` under `source`, or files below DPICL_DATA"
