@@ -68,7 +68,7 @@ class VoteRule:
             raise ParameterError("units", self.units, "a whole number from 1 to 2^40")
         if (self.clip is not None) != (self.kind in ("logit", "difference")):
             raise ParameterError("clip", self.clip, "a number for votes of kind logit and difference, and none for others")
-        if (self.voters is not None) != (self.kind == "difference") or (self.voters or 1) < 1:
+        if (self.voters is not None) != (self.kind == "difference") or (self.voters is not None and self.voters < 1):
             raise ParameterError("voters", self.voters, "a whole number >= 1 for votes of kind difference, and none for others")
         if self.clip is not None and not 0 < self.clip < float("inf"):
             raise ParameterError("clip", self.clip, "a finite number of nats above 0")
