@@ -29,14 +29,19 @@ from dpicl.text.read import load_texts
 from dpicl.text.split import split_texts
 from dpicl.types import Demonstration, SplitTable
 
-EPSILONS, SHOTS, SEEDS, TOKENS = (1.0, 4.0), 40, 2, 20
+EPSILONS, SHOTS, SEEDS, TOKENS = (1.0, 4.0), 40, 6, 20
 KEPT_VOTERS, INK_VOTERS = 100, 8
 """The voters of kept batches are those of the pipeline `few-shot-demo`."""
+INK, KEPT = "invisible ink", "kept batches"
 JUDGED = 4.0
-WAYS = {
-    "kept batches": {"mechanism": "clipped-logits", "batches": "fixed", "voters": KEPT_VOTERS, "max_tokens": TOKENS},
-    "invisible ink": {"mechanism": "invisible-ink", "batches": "fixed", "voters": INK_VOTERS, "max_tokens": TOKENS},
+_KEPT = {"mechanism": "clipped-logits", "batches": "fixed", "voters": KEPT_VOTERS, "max_tokens": TOKENS}
+WAYS: dict[str, dict[str, object]] = {
+    KEPT: _KEPT,
+    f"{KEPT}, clip 20": {**_KEPT, "clip": 20.0},
+    f"{KEPT}, clip 40": {**_KEPT, "clip": 40.0},
+    INK: {"mechanism": "invisible-ink", "batches": "fixed", "voters": INK_VOTERS, "max_tokens": TOKENS, "temperature": 0.7},
 }
+"""Both have a free parameter that sets how greedy they are: one of three clips is best for kept batches, and is what counts."""
 PUBLIC = ("dbpedia", "amazon")
 
 
@@ -61,6 +66,12 @@ def accuracy(texts: tuple[Demonstration, ...], split: SplitTable, words: Sequenc
     return 100 * float(np.mean(answers == np.array(tests.column("label").to_pylist(), dtype=object)))
 
 
+def _prompt_words(contract: TextContract) -> str:
+    words = contract.prompts.generation
+    assert words is not None
+    return f"{instruction_piece(contract)} {words.label} {words.text}"
+
+
 def measure(figures: Figures) -> None:
     """Mean accuracies over the seeds, of both ways, and of texts from the instruction alone."""
     settings = Settings.from_environment()
@@ -73,13 +84,13 @@ def measure(figures: Figures) -> None:
         data = read(settings, name)[1].train.data
         for label, text in zip(data.column("label").to_pylist(), data.column("text").to_pylist(), strict=True):
             topics.setdefault(f"{name} {label}", []).append(text)
-    model = TopicModel.of(topics, instruction_piece(contract))
+    model = TopicModel.of(topics, _prompt_words(contract))
     found: dict[tuple[str, float], list[float]] = {}
     for seed in range(SEEDS):
         for way in WAYS:
             unit = unit_for(contract, seed, way)
             (texts,) = write(split.train, contract, model, [job_of(contract, unit, Memory(draws_for(contract, seed)))])
-            if way == "invisible ink":
+            if way == INK:
                 texts = {**texts, **write_public(contract, unit, model)}
             for cell, demonstrations in texts.items():
                 found.setdefault((way if cell.epsilon else "no rows", cell.epsilon or 0.0), []).append(
@@ -88,10 +99,10 @@ def measure(figures: Figures) -> None:
     means = {key: fmean(values) for key, values in found.items()}
     for (way, epsilon), mean in sorted(means.items(), key=lambda one: (one[0][1], one[0][0])):
         spread = np.std(found[way, epsilon], ddof=1) / SEEDS**0.5
-        print(f"{way:>14}, epsilon {epsilon:g}: {mean:.1f} % of test texts, standard error {spread:.1f}")
-    ahead = {epsilon: means["invisible ink", epsilon] - means["kept batches", epsilon] for epsilon in EPSILONS}
-    figures.at_least("invisible-ink-classifier-over-kept-batches", ahead[JUDGED], 0, " points")
-    figures.at_least("invisible-ink-classifier-over-no-rows", means["invisible ink", JUDGED] - means["no rows", 0.0], 0, " points")
+        print(f"{way:>21}, epsilon {epsilon:g}: {mean:.1f} % of test texts, standard error {spread:.1f}")
+    ink, kept = means[INK, JUDGED], max(means[way, JUDGED] for way in WAYS if way != INK)
+    figures.at_least("invisible-ink-classifier-over-kept-batches", ink - kept, 0, " points")
+    figures.at_least("invisible-ink-classifier-over-no-rows", ink - means["no rows", 0.0], 0, " points")
 
 
 def main() -> None:

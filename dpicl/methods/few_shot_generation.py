@@ -49,7 +49,8 @@ from dpicl.mechanisms.private_token import TokenNoise
 from dpicl.methods import text_answers as answers
 from dpicl.methods.base import Reads, Trust
 from dpicl.methods.common import ZERO_SHOT, Cost, draws_for
-from dpicl.methods.few_shot.plan import RANDOM_ROWS, Shape, labels_of, plans, pool_of, statement
+from dpicl.methods.few_shot.plan import RANDOM_ROWS, Shape, labels_of, plans, pool_of
+from dpicl.methods.few_shot.statement import statement
 from dpicl.methods.few_shot.voting import Job, Journal, Prompts, PublicVoting, Text, Voting, open_voting, rule_of
 from dpicl.methods.memory import Memory
 from dpicl.methods.options import FewShotOptions
@@ -240,7 +241,7 @@ class FewShotGeneration(TextMethod):
         return unit.chosen(FewShotOptions).variant(cell.system).model_dump(mode="json")
 
     def statement(self, contract: TextContract, unit: Unit, cell: Cell, cost: Cost) -> str:
-        """See `few_shot.plan`."""
+        """See `few_shot.statement`."""
         return statement(contract, unit, cell)
 
     def encode(self, drawn: tuple[Demonstration, ...]) -> list[dict[str, str]]:

@@ -20,17 +20,15 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Literal
 
 from dpicl.accounting.accountant import price
-from dpicl.accounting.calibration import calibrate, calibrate_pure, rational_above, rational_below, subsampled_gaussian
+from dpicl.accounting.calibration import calibrate, calibrate_pure, rational_above, rational_below
 from dpicl.accounting.events import parallel, poisson_sampled, pure, repeated, sequential
 from dpicl.accounting.guarantee import Event, Guarantee, Neighbours
-from dpicl.accounting.prv import bracket
 from dpicl.contract.text import Generation, TextContract
 from dpicl.errors import PrivacyError
 from dpicl.mechanisms.difference_token import DifferenceToken
@@ -44,8 +42,6 @@ from dpicl.pipeline import Cell, Unit
 TokenKind = NoiseKind | Literal["invisible-ink"]
 AGREEMENT: dict[TokenKind, float] = {"gaussian": 0.5, "exponential": 0.5, "clipped-logits": 0.95, "invisible-ink": 0.5}
 """Share of votes from which on the model's own token is taken, where a pipeline says nothing."""
-AMOUNTS: dict[TokenKind, str] = {"gaussian": "sigma", "invisible-ink": "range of a token's privacy losses"}
-"""What its amount of noise is called."""
 RANDOM_ROWS = "random-rows"
 """The system whose demonstrations are real rows, without noise."""
 TEST_SHARE = Fraction(1, 3)
@@ -87,6 +83,11 @@ class Shape:
             Fraction(str(chosen.agreement or AGREEMENT[chosen.mechanism])),
             *_temperature(chosen),
         )
+
+    @property
+    def words(self) -> str:
+        """What a statement and a refusal call it."""
+        return self.kind if self.kind == "invisible-ink" else f"{self.kind} noise"
 
     def sampling_rate(self, row_bound: int, text_count: int) -> Fraction:
         """q for a label of at least so many rows, of which so many texts are written.
@@ -200,7 +201,7 @@ def plan_cell(contract: TextContract, unit: Unit, cell: Cell) -> CellPlan:
     else:
         if shape.kind in ("gaussian", "invisible-ink") and not budget.benchmark and not budget.delta:
             raise PrivacyError(
-                f"{contract.name}: its budget has no delta, which {_words(shape)} needs; expected budget.delta, or mechanism exponential"
+                f"{contract.name}: its budget has no delta, which {shape.words} needs; expected budget.delta, or mechanism exponential"
             )
         terms = Terms(shape, cell.epsilon, float(sizes_of(contract).delta), neighbours, len(counts) > 1)
         priced = terms.priced({pool: (rates[pool], count) for pool, count in counts.items()})
@@ -275,49 +276,3 @@ def _noise(terms: Terms, rate: Fraction, text_count: int) -> Noise:
         return Noise(_token(shape, whole / shape.max_tokens))
     test = SparseVector(whole / shape.private_tokens * TEST_SHARE, UNITS)
     return Noise(_token(shape, whole / shape.private_tokens * (1 - TEST_SHARE)), test)
-
-
-def statement(contract: TextContract, unit: Unit, cell: Cell) -> str:
-    """The guarantee of one cell as a sentence, with its noise and, where it applies, prv-accountant's own bounds."""
-    plan = plan_cell(contract, unit, cell)
-    shape, guarantee = plan.shape, plan.guarantee
-    amounts = _range([float(token.amount or 0) for token in _tokens(plan)])
-    rates = _range([float(drawing.rate) for drawing in plan.drawings.values()])
-    selected = f"{shape.private_tokens} private tokens and their tests"
-    clips = _range([token.clip for token in _tokens(plan) if isinstance(token, DifferenceToken) and token.clip] or [0.0])
-    clipped = f", differences clipped at {clips} nats" if shape.kind == "invisible-ink" else ""
-    charged = f"{shape.max_tokens} tokens" if shape.private_tokens is None else selected
-    bracketed = ""  # for the label whose rows pay most; prv-accountant knows Gaussian noise without replacement only
-    if shape.kind == "gaussian" and not shape.fixed and guarantee.neighbours is Neighbours.ADD_OR_REMOVE_ONE:
-        texts = {pool: len(plan.labels) if pool.label is None else plan.labels.count(pool.label) for pool in plan.drawings}
-        with suppress(PrivacyError):  # not within its reach: the price stands without it
-            bounds = [_bracket(drawing, shape.max_tokens * texts[pool], guarantee) for pool, drawing in plan.drawings.items()]
-            low, high = (max(ends) for ends in zip(*bounds, strict=True))
-            bracketed = f"; prv-accountant bounds epsilon by {low:.4g} and {high:.4g}"
-    return (
-        f"Each released set of demonstrations on {contract.name} is ({guarantee.epsilon:.4g}, {guarantee.delta:.2g})-DP and answers any "
-        f"number of queries: {_words(shape)}, {AMOUNTS.get(shape.kind, 'epsilon of a token')} {amounts}{clipped}, sampling rate "
-        f"{rates}, {charged} charged for each text{bracketed}. Every number of shots and every seed is a release of its own."
-    )
-
-
-def _tokens(plan: CellPlan) -> list[TokenNoise | DifferenceToken]:
-    return [drawing.noise.token for drawing in plan.drawings.values()]
-
-
-def _words(shape: Shape) -> str:
-    return shape.kind if shape.kind == "invisible-ink" else f"{shape.kind} noise"
-
-
-def _range(values: Sequence[float]) -> str:
-    low, high = min(values), max(values)
-    return f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"
-
-
-@lru_cache(maxsize=256)
-def _bracket(drawing: Drawing, count: int, guarantee: Guarantee) -> tuple[float, float]:
-    assert drawing.noise.token.amount is not None
-    event = subsampled_gaussian(float(drawing.noise.token.amount), drawing.rate, count)
-    priced = price(event, neighbours=guarantee.neighbours, unit=guarantee.unit, delta=guarantee.delta)
-    bounds = bracket([priced], delta=guarantee.delta)
-    return bounds.low, bounds.high

@@ -19,7 +19,8 @@ from dpicl.lm.votes.voting import VoteRule
 from dpicl.mechanisms.difference_token import DifferenceToken
 from dpicl.mechanisms.private_token import UNITS
 from dpicl.methods import Options, unit_of
-from dpicl.methods.few_shot.plan import Pool, Shape, labels_of, plan_cell, statement
+from dpicl.methods.few_shot.plan import Pool, Shape, labels_of, plan_cell
+from dpicl.methods.few_shot.statement import statement
 from dpicl.methods.few_shot.voting import rule_of
 from dpicl.methods.few_shot_generation import FewShotGeneration
 from dpicl.methods.options import FewShotOptions
