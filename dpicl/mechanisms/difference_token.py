@@ -23,7 +23,8 @@ Why (4): n <= B voters move l_v by at most C, so of a token more than 2 C below 
 The paper takes 2 C / B, which is what one voter can do. If more than B voters come, the margin is a rule of thumb; it is public either way.
 
 Symbols     S `UNITS`, B divisor, tau temperature, C clip in nats, k least number of candidates.
-Not covered what the differences were computed from: voters' prompts are read together, see `lm.votes.voting`; running time.
+Not covered what the differences were computed from: voters' prompts are read together, and rounding moves the differences of others,
+            see `lm.votes.voting`; running time.
 """
 
 from __future__ import annotations
