@@ -29,7 +29,7 @@ from dpicl.text.read import load_texts
 from dpicl.text.split import split_texts
 from dpicl.types import Demonstration, SplitTable
 
-EPSILONS, SHOTS, SEEDS, TOKENS = (1.0, 4.0), 40, 6, 20
+EPSILONS, SHOTS, SEEDS, TOKENS = (1.0, 4.0), 40, 4, 20
 KEPT_VOTERS, INK_VOTERS = 100, 8
 """The voters of kept batches are those of the pipeline `few-shot-demo`."""
 INK, KEPT = "invisible ink", "kept batches"
@@ -99,7 +99,7 @@ def measure(figures: Figures) -> None:
     means = {key: fmean(values) for key, values in found.items()}
     for (way, epsilon), mean in sorted(means.items(), key=lambda one: (one[0][1], one[0][0])):
         spread = np.std(found[way, epsilon], ddof=1) / SEEDS**0.5
-        print(f"{way:>21}, epsilon {epsilon:g}: {mean:.1f} % of test texts, standard error {spread:.1f}")
+        print(f"{way:>21}, epsilon {epsilon:g}: {mean:.1f} % of test texts, standard error {spread:.1f}", flush=True)
     ink, kept = means[INK, JUDGED], max(means[way, JUDGED] for way in WAYS if way != INK)
     figures.at_least("invisible-ink-classifier-over-kept-batches", ink - kept, 0, " points")
     figures.at_least("invisible-ink-classifier-over-no-rows", ink - means["no rows", 0.0], 0, " points")

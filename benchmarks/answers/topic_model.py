@@ -86,9 +86,9 @@ class TopicModel:
         """See `GeneratorModel.vote`."""
         results = []
         for request in requests:
-            public = np.log(self._chances(request.public, request.written, np.arange(WORDS)))
+            (public,) = np.log(self._chances([request.public], request.written, np.arange(WORDS)))
             candidates = candidates_of(public, np.arange(WORDS), rule, np)
-            voters = np.array([self._chances(voter, request.written, candidates) for voter in request.voters or (request.public,)])
+            voters = self._chances(request.voters or [request.public], request.written, candidates)
             sums = whole_votes(np.log(voters), rule, np, public[candidates]).sum(axis=0)
             results.append(Votes(candidates, sums, public_votes(public[candidates], rule, np) if rule.kind == "difference" else None))
         return results
@@ -97,23 +97,26 @@ class TopicModel:
         """See `GeneratorModel.session`."""
         return FreshSession(requests, partial(self.vote, rule=rule))
 
-    def _chances(self, prompt: Tokens, written: Tokens, tokens: np.ndarray) -> np.ndarray:
-        """Of some tokens after a prompt and what was written."""
+    def _chances(self, prompts: Sequence[Tokens], written: Tokens, tokens: np.ndarray) -> np.ndarray:
+        """Of some tokens after each prompt and what was written: shape (prompts, tokens)."""
+        read = [self._read(prompt) for prompt in prompts]
+        logs = SURE * (np.array([one for one, _, _ in read]) + self._logs[:, list(written)].sum(axis=1))
+        weights = np.exp(logs - logs.max(axis=1, keepdims=True))
+        topical = weights / weights.sum(axis=1, keepdims=True) @ self.topics[:, tokens]
+        places, cache = np.full(WORDS, len(tokens)), np.zeros((len(prompts), len(tokens) + 1))
+        places[tokens] = np.arange(len(tokens))
+        for line, (_, repeated, shares) in enumerate(read):
+            cache[line, places[repeated]] = shares  # what is no candidate goes into a last column
+        after = self.after[written[-1] if written else END, tokens]
+        return (1 - CACHED) * (TOPICAL * topical + (1 - TOPICAL) * after) + CACHED * cache[:, :-1]
+
+    def _read(self, prompt: Tokens) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Log-likelihood by topic, its words, and their shares."""
         if prompt not in self.prompts:
             cached = Counter(prompt)
-            self.prompts[prompt] = (
-                self._logs[:, list(prompt)].sum(axis=1),
-                np.array([*cached]),
-                np.array([*cached.values()]) / len(prompt),
-            )
-        logs, repeated, shares = self.prompts[prompt]
-        logs = SURE * (logs + self._logs[:, list(written)].sum(axis=1))
-        weights = np.exp(logs - logs.max())
-        topical = (weights / weights.sum()) @ self.topics[:, tokens]
-        cache = np.zeros(WORDS)
-        cache[repeated] = shares
-        after = self.after[written[-1] if written else END, tokens]
-        return (1 - CACHED) * (TOPICAL * topical + (1 - TOPICAL) * after) + CACHED * cache[tokens]
+            shares = np.array([*cached.values()]) / max(1, len(prompt))
+            self.prompts[prompt] = (self._logs[:, list(prompt)].sum(axis=1), np.array([*cached], dtype=np.int64), shares)
+        return self.prompts[prompt]
 
     @cached_property
     def _places(self) -> dict[str, int]:
