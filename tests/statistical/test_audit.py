@@ -37,6 +37,7 @@ SLOW = (
     "gdp-release-person",
     "gdp-release-shared-count",
     "gdp-release-subsampled",
+    "invisible-ink",
     "keyword-joint",
     "mst-release",
     "noisy-mean-centre",
