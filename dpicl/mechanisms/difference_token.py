@@ -44,8 +44,6 @@ from dpicl.randomness import Stream
 
 SPREAD = 2 * UNITS
 """The most by which a row more moves the difference of two candidates' sums."""
-_AT_ONCE = 64
-"""Of thousands of candidates, a few hundred are tried before one is taken."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +75,7 @@ class DifferenceToken:
         """Place of the sampled candidate by equation (3); `sums` are those of (2), exact, shape (candidates,).
         Raises ParameterError: there is no candidate.
         """
-        return bounded_range_max(sums, epsilon=self.amount, spread=SPREAD, stream=stream, at_once=_AT_ONCE)
+        return bounded_range_max(sums, epsilon=self.amount, spread=SPREAD, stream=stream)
 
     def event(self, neighbours: Neighbours) -> Event:
         """What one token costs. Raises ParameterError: without noise there is no price."""

@@ -86,19 +86,18 @@ def gaussian_maxima(candidate_sets: Iterable[Iterable[int]], *, variance: Fracti
     return np.array(noisy, dtype=object).reshape(votes.shape).argmax(axis=1)
 
 
-def bounded_range_max(votes: Iterable[int], *, epsilon: Fraction | None, spread: int, stream: Stream, at_once: int | None = None) -> int:
+def bounded_range_max(votes: Iterable[int], *, epsilon: Fraction | None, spread: int, stream: Stream) -> int:
     """Index of the winner by equation (4); the first of the largest at epsilon = infinity (None).
-    `at_once`: candidates that are tried together, all if left out: the law does not depend on it.
     Raises ParameterError: no candidates, epsilon <= 0, or the spread is no whole number >= 1.
     """
     _check(epsilon, spread)
     exact = _whole([votes])[0]
     if epsilon is None:
         return int(exact.argmax())
-    largest = exact.max()
+    gaps = (exact.max() - exact) * epsilon.numerator
     while True:
-        tried = uniforms(len(exact), at_once or len(exact), stream)
-        heads = bernoulli_exps((largest - exact[tried]) * epsilon.numerator, epsilon.denominator * spread, stream)
+        tried = uniforms(len(gaps), len(gaps), stream)
+        heads = bernoulli_exps(gaps[tried], epsilon.denominator * spread, stream)
         if heads.any():
             return int(tried[heads.argmax()])
 
