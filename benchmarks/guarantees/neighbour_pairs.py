@@ -24,10 +24,14 @@ from benchmarks.guarantees.neighbour_inputs import MOST_ROWS, Fixed, chosen, nei
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.audit.releases import owned
 from dpicl.contract import Contract, load_contract
+from dpicl.lm.votes.integer_votes import whole_votes
+from dpicl.lm.votes.voting import VoteRule
 from dpicl.mechanisms import noisy_count, noisy_mean
 from dpicl.mechanisms.continual_counts import ContinualCounts, Contribution
+from dpicl.mechanisms.difference_token import SPREAD
 from dpicl.mechanisms.noisy_mean import Grid, Origin
 from dpicl.mechanisms.poisson_subsample import poisson_subsample
+from dpicl.mechanisms.private_token import UNITS
 from dpicl.mechanisms.randomised_response import Response
 from dpicl.methods import Options, ldp_collection, unit_of
 from dpicl.methods.options import LdpOptions
@@ -174,12 +178,24 @@ def counters(rng: np.random.Generator) -> Fraction:
     return Fraction(sum(int(one) ** 2 for one in releases), exact.squared_sensitivity)
 
 
+def difference(rng: np.random.Generator) -> Fraction:
+    """Differences to public logits, of voters that know something, much, or answer with no numbers: two candidates' sums against each other."""
+    pair, candidates = neighbours(rng), int(rng.integers(2, 9))
+    public, scales = rng.normal(0, 2, candidates), rng.choice((0.1, 3.0, 300.0, np.inf), (pair.pool, 1), p=(0.3, 0.3, 0.35, 0.05))
+    with np.errstate(invalid="ignore"):
+        voters = public + scales * rng.normal(0, 1, (pair.pool, candidates))
+    rule = VoteRule("difference", None, UNITS, float(rng.choice((0.1, 1.0, 5.0))), int(rng.integers(1, 9)))
+    one, other = (whole_votes(voters[positions], rule, np, public).sum(axis=0) for positions in (pair.one, pair.other))
+    return Fraction(int(np.ptp(one - other)), SPREAD * pair.rows_changed)
+
+
 CASES: dict[str, Case] = {
     "noisy-count": count,
     "noisy-mode": mode,
     "noisy-mean-lower": partial(mean, origin="lower"),
     "noisy-mean-centre": partial(mean, origin="centre"),
     "group-by": group_by,
+    "difference-token": difference,
     "randomised-response-encode": encoding,
     "poisson-subsample": subsample,
     "contribution": contribution,

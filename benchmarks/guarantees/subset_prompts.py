@@ -23,7 +23,7 @@ from dpicl.types import PrivateTable
 from tests.library.text_contracts import text_contract
 
 LABEL = "good"
-SETS, RUNS, AUDITS = 10_000, 200_000, ("few-shot-fresh", "few-shot-fixed", "sparse-vector")
+SETS, RUNS, AUDITS = 10_000, 200_000, ("few-shot-fresh", "few-shot-fixed", "invisible-ink", "sparse-vector")
 _KINDS: tuple[NoiseKind, ...] = ("gaussian", "exponential")
 
 

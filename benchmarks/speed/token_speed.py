@@ -48,7 +48,7 @@ def reader_of() -> Reader:
     return Reader(model, "random", DEVICE, torch.arange(VOCABULARY, device=DEVICE), CONTEXT, BUDGET, VOCABULARY, ReadingMode(), read)
 
 
-def vote_requests(written: int, seed: int) -> list[VoteRequest]:
+def vote_requests(written: int, seed: int, voters: int = VOTERS) -> list[VoteRequest]:
     """Instruction, two examples of about 60 tokens and a header in every voter's prompt."""
     rng = np.random.default_rng(seed)
 
@@ -61,7 +61,7 @@ def vote_requests(written: int, seed: int) -> list[VoteRequest]:
 
     instruction = tokens(20)
     headers = [tokens(6) for _ in range(TEXTS)]
-    return [VoteRequest(instruction + header, tuple(voter(header) for _ in range(VOTERS)), tokens(written)) for header in headers]
+    return [VoteRequest(instruction + header, tuple(voter(header) for _ in range(voters)), tokens(written)) for header in headers]
 
 
 @torch.inference_mode()
@@ -86,7 +86,7 @@ def _fresh(reader: Reader, requests: list[VoteRequest]) -> list[Votes]:
     return [votes[number] for number in range(len(requests))]
 
 
-def _timed(work: Callable[[], Result]) -> tuple[Result, float]:
+def timed(work: Callable[[], Result]) -> tuple[Result, float]:
     """Seconds beside the result; on a CPU those of the processor, so that other processes do not count."""
     clock = time.process_time if DEVICE.type == "cpu" else time.perf_counter
     started = clock()
@@ -101,11 +101,11 @@ def _fixed(reader: Reader, requests: list[VoteRequest]) -> tuple[list[Votes | No
     of a text, stand for all others.
     """
     session = CachedSession(reader, [replace(request, written=()) for request in requests], RULE)
-    votes, first = _timed(partial(session.vote, [() for _ in requests]))
+    votes, first = timed(partial(session.vote, [() for _ in requests]))
     session.vote([request.written[:-STEPS] for request in requests])
     steps = []
     for step in range(-STEPS, 0):
-        votes, seconds = _timed(partial(session.vote, [(request.written[step],) for request in requests]))
+        votes, seconds = timed(partial(session.vote, [(request.written[step],) for request in requests]))
         steps.append(seconds)
     return votes, (first + (TOKENS - 1) * float(np.mean(steps))) / TOKENS / len(requests)
 
@@ -127,8 +127,8 @@ def measure(figures: Figures) -> None:
     for seed in range(ROUNDS):
         longer = vote_requests((TOKENS + STEPS) // 2, seed)
         middle = [replace(request, written=request.written[: TOKENS // 2]) for request in longer]
-        sums, plain = _timed(partial(_plain, reader, middle[0]))
-        votes, fresh = _timed(partial(_fresh, reader, middle[:FRESH_TEXTS]))
+        sums, plain = timed(partial(_plain, reader, middle[0]))
+        votes, fresh = timed(partial(_fresh, reader, middle[:FRESH_TEXTS]))
         told, fixed = _fixed(reader, longer)
         for name, taken in (("plain loop", plain), ("fresh", fresh / FRESH_TEXTS), ("fixed", fixed)):
             seconds[name].append(taken)

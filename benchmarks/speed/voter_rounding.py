@@ -22,13 +22,18 @@ from dpicl.lm.local.tree_reader import read_shared
 from dpicl.lm.local.vote_reader import Reader, count_votes
 from dpicl.lm.votes.voting import VoteRequest, VoteRule
 
-RULES = (VoteRule("probability", 100, UNITS), VoteRule("relative", 100, UNITS), VoteRule("logit", 100, UNITS, clip=10.0))
+RULES = (
+    VoteRule("probability", 100, UNITS),
+    VoteRule("relative", 100, UNITS),
+    VoteRule("logit", 100, UNITS, clip=10.0),
+    VoteRule("difference", 100, UNITS, 2.5, 8),
+)
 GOAL = 1e-4
 """In float32, which is what private texts are written with."""
 
 
 def measure(figures: Figures) -> None:
-    """Three changes of one prompt, three kinds of votes, in both number formats."""
+    """Three changes of one prompt, all kinds of votes, in both number formats."""
     torch.set_num_threads(1)
     for name, reader in (("float32", reader_of()), ("bfloat16", _in_sixteen_bits(reader_of()))):
         largest = {rule.kind: max(_shares(reader, rule)) for rule in RULES}

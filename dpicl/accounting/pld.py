@@ -12,9 +12,11 @@ Paper       [KJH20] privacy loss distributions; [DGKKM22] connect the dots (arXi
     (2)  a pure event has the curve  delta(x) = (1 - e^(x - eps)) / (1 + e^-eps),  |x| <= eps
     (3)  parts on disjoint rows, and rows that can do one of several things, have the
          curve  delta(x) = max_i delta_i(x)
+    (4)  choices of one bounded range have the curve of `bounded_range`, together with others too: given the losses of what
+         is fixed, they are the last; choices of several ranges are fixed pairs each
 
 Symbols     x the privacy loss in nats; the distribution lives on multiples of an interval.
-Not covered samples of a fixed size; subsampling of anything but one Gaussian (discrete or not) or pure event.
+Not covered samples of a fixed size; subsampling of anything but one Gaussian (discrete or not) or pure event, or choices of one range.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from dp_accounting import NeighboringRelation  # type: ignore[import-untyped]
 from dp_accounting.pld import pld_pmf  # type: ignore[import-untyped]
 from dp_accounting.pld import privacy_loss_distribution as distributions
 
+from dpicl.accounting import bounded_range
 from dpicl.accounting.amplification import amplified_epsilon
 from dpicl.accounting.discrete_gaussian import KIND, has_own_price, noise_ratio, squared_sensitivity_of, sums_of_squares, variance_of
 from dpicl.accounting.events import leaves, number, sampling_rate
@@ -89,10 +92,21 @@ def _composed(counts: Mapping[Event, int], neighbours: Neighbours, interval: flo
     if ratios:
         ratio = math.sqrt(math.fsum(counts[event] * one**2 for event, one in ratios.items()))
         whole = whole.compose(_gaussian(ratio, 1.0, neighbours, interval))
+    choices = _together(counts, neighbours)
+    if choices is not None:
+        whole = whole.compose(_of_curves((choices.at, choices.at), choices.end, interval))
     for event, count in counts.items():
-        if event not in ratios:
+        if event not in ratios and not (choices and event.kind == bounded_range.KIND):
             whole = whole.compose(_of_leaf(event, neighbours, interval).self_compose(count))
     return whole
+
+
+def _together(counts: Mapping[Event, int], neighbours: Neighbours) -> bounded_range.Losses | None:
+    """Equation (4), where all choices are of one range."""
+    choices = {event: bounded_range.range_of(event, neighbours) for event in counts if event.kind == bounded_range.KIND}
+    if len({*choices.values()}) != 1:
+        return None
+    return bounded_range.losses_of(next(iter(choices.values())), sum(counts[event] for event in choices))
 
 
 @lru_cache(maxsize=32)
@@ -103,27 +117,43 @@ def _of_leaf(event: Event, neighbours: Neighbours, interval: float) -> Any:
     if event.kind == "approximate":
         return _two_points(number(event, "epsilon"), number(event, "delta"), interval)
     if event.kind == "poisson-sampled":
-        rate, (part,) = sampling_rate(event), event.parts
-        if part.kind in ("gaussian", KIND):
-            return _gaussian(noise_ratio(part, ADD), float(rate), neighbours, interval)
-        if part.kind == "approximate" and neighbours is ADD:
-            epsilon = amplified_epsilon(number(part, "epsilon"), rate)
-            return _two_points(epsilon, float(rate) * number(part, "delta"), interval)
-        raise PrivacyError(f"a Poisson sample of {part.kind!r} is not priced under {neighbours} neighbours")
+        return _sampled(event, neighbours, interval)
     if event.kind == "parallel":
         return _largest([_composed(leaves(part), neighbours, interval) for part in dict.fromkeys(event.parts)], interval)
-    if event.kind == KIND:  # the largest curve of all that one row can do to the sums; `dp_accounting` cuts off tails of 1e-30
-        sigma, curves = math.nextafter(math.sqrt(variance_of(event)), 0), []
-        for roots in sums_of_squares(squared_sensitivity_of(event, neighbours)):
-            whole = distributions.identity(interval)
-            for root, count in Counter(roots).items():
-                one = distributions.from_discrete_gaussian_mechanism(
-                    sigma, sensitivity=root, value_discretization_interval=interval, use_connect_dots=True
-                )
-                whole = whole.compose(one.self_compose(count))
-            curves.append(whole)
-        return _largest(curves, interval)
+    if event.kind == KIND:
+        return _own_law(event, neighbours, interval)
+    if event.kind == bounded_range.KIND:
+        reach = bounded_range.range_of(event, neighbours)
+        return _of_curves((bounded_range.one_choice(reach),) * 2, reach, interval)
     raise PrivacyError(f"event {event.kind!r} holds a part with delta > 0, for which no price is known")
+
+
+def _sampled(event: Event, neighbours: Neighbours, interval: float) -> Any:
+    rate, (part,) = sampling_rate(event), event.parts
+    if part.kind in ("gaussian", KIND):
+        return _gaussian(noise_ratio(part, ADD), float(rate), neighbours, interval)
+    if part.kind == "approximate" and neighbours is ADD:
+        epsilon = amplified_epsilon(number(part, "epsilon"), rate)
+        return _two_points(epsilon, float(rate) * number(part, "delta"), interval)
+    choices = bounded_range.choices_in(part, neighbours) if neighbours is ADD else None
+    if choices is not None:
+        losses = bounded_range.losses_of(*choices)
+        return _of_curves(losses.sampled(float(rate)), amplified_epsilon(losses.end, rate), interval)
+    raise PrivacyError(f"a Poisson sample of {part.kind!r} is not priced under {neighbours} neighbours")
+
+
+def _own_law(event: Event, neighbours: Neighbours, interval: float) -> Any:
+    """The largest curve of all that one row can do to the sums; `dp_accounting` cuts off tails of 1e-30."""
+    sigma, curves = math.nextafter(math.sqrt(variance_of(event)), 0), []
+    for roots in sums_of_squares(squared_sensitivity_of(event, neighbours)):
+        whole = distributions.identity(interval)
+        for root, count in Counter(roots).items():
+            one = distributions.from_discrete_gaussian_mechanism(
+                sigma, sensitivity=root, value_discretization_interval=interval, use_connect_dots=True
+            )
+            whole = whole.compose(one.self_compose(count))
+        curves.append(whole)
+    return _largest(curves, interval)
 
 
 def _gaussian(ratio: float, rate: float, neighbours: Neighbours, interval: float) -> Any:
@@ -142,6 +172,17 @@ def _two_points(epsilon: float, delta: float, interval: float) -> Any:
     curve = np.where(losses <= -epsilon, -np.expm1(np.minimum(losses, 0)), inside)
     pmf = pld_pmf.create_pmf_pessimistic_connect_dots(interval, places, delta + (1 - delta) * curve)
     return distributions.PrivacyLossDistribution(pmf)
+
+
+def _of_curves(curves: tuple[bounded_range.Curve, bounded_range.Curve], end: float, interval: float) -> Any:
+    """Of a row that comes and of one that goes, where no loss is beyond the end."""
+    last = math.ceil(end / interval) + 1
+    losses = np.arange(-last, last + 1) * interval
+    pmfs = [
+        pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(interval, -last, last, np.minimum.accumulate(np.clip(curve(losses), 0, 1)))
+        for curve in curves
+    ]
+    return distributions.PrivacyLossDistribution(*pmfs)
 
 
 def _largest(parts: Sequence[Any], interval: float) -> Any:

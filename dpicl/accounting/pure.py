@@ -57,7 +57,7 @@ LEAVES: dict[str, tuple[Neighbours | None, Callable[[Event], float]]] = {
 }
 """Pure kinds: the relation that each is stated for (None: the event's own, else the guarantee's), and its cost."""
 
-_APPROXIMATE = ("gaussian", "discrete-gaussian", "approximate")
+_APPROXIMATE = ("gaussian", "discrete-gaussian", "approximate", "bounded-range")
 _COMPOSITE = {"sequential": None, "repeated": None, "grouped": None, "parallel": ADD, "poisson-sampled": ADD, "replaced": REPLACE}
 """The relation that each is priced for, with parts that are stated for added rows; None: any, which is that of the parts."""
 _TIMES = {"repeated": "count", "grouped": "rows"}

@@ -16,6 +16,8 @@ Paper       [M17] Mironov, Rényi differential privacy (arXiv 1702.07476); [CKS2
     (5)  sampled, replace    (1-q) N(0) + q N(s)  and  (1-q) N(0) + q N(-s)
     (6)  sequence: sums;  disjoint rows: the largest, order by order;  group of m rows: (1) at m epsilon, part by part
     (7)  (epsilon, delta)    (1) outside an event of probability delta; sampled: (3) outside one of q delta
+    (8)  bounded range r     a r^2 / 8, at most r;  n of them sampled: (1-q) Q + q P and Q of `bounded_range`, in both orders,
+                             and at most what they are without a sample
 
 Why (5) dominates: let rows v, v' move the sum by at most s. For gamma >= 1 the hockey-stick divergence is the largest
 of q N_v(A) - gamma q N_v'(A) - (gamma - 1)(1 - q) N_0(A) over sets A. Where N_v(A) = p, Neyman and Pearson bound
@@ -30,7 +32,7 @@ convex and r rises along the line, so on a cell f lies below its chord, and the 
 the cell: an upper bound on any grid. Beyond the last cell a Gaussian integral bounds the rest.
 
 Symbols     a order, s sensitivity over noise, q sampling rate, D squared l2 sensitivity.
-Not covered samples of anything but one Gaussian or pure event; samples of a fixed size.
+Not covered samples of anything but one Gaussian or pure event, or choices of one range; samples of a fixed size.
 """
 
 from __future__ import annotations
@@ -43,6 +45,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from dpicl.accounting import bounded_range
 from dpicl.accounting.discrete_gaussian import KIND, noise_ratio, squared_sensitivity_of, variance_of
 from dpicl.accounting.events import leaves, number, sampling_rate, sequential
 from dpicl.accounting.guarantee import Event, Neighbours
@@ -61,6 +64,8 @@ _STEP, _MOST_CELLS, _NEGLIGIBLE = 0.05, 4096, 40.0
 _SMALL = 1e-5
 _LARGEST_EXPONENT = 700.0
 """e to this power is still a double; beyond it, epsilon itself bounds every order."""
+_MASS_ROUNDING = 1e-12
+"""Of moments of masses that are differences of a curve."""
 _Mixture = tuple[tuple[float, float], ...]
 """Weights and means of unit Gaussians."""
 
@@ -78,7 +83,7 @@ class Curve:
 
 
 def curve_of(event: Event, neighbours: Neighbours) -> Curve:
-    """The bounds of an event; equations (1) to (7). Raises PrivacyError: the event is unknown, or has no curve under this relation."""
+    """The bounds of an event; equations (1) to (8). Raises PrivacyError: the event is unknown, or has no curve under this relation."""
     return _sum(_of_leaf(leaf, neighbours).times(count) for leaf, count in leaves(event).items())
 
 
@@ -113,7 +118,7 @@ def _approximate(event: Event, neighbours: Neighbours, rate: float = 1.0) -> Cur
 
 
 def _sampled(event: Event, neighbours: Neighbours) -> Curve:
-    """Equations (3), (4), (5) and (7)."""
+    """Equations (3), (4), (5), (7) and (8)."""
     rate, (part,) = sampling_rate(event), event.parts
     if rate == 1:
         return _of_leaf(part, neighbours)
@@ -127,9 +132,31 @@ def _sampled(event: Event, neighbours: Neighbours) -> Curve:
     if part.kind == "approximate" and neighbours is ADD:
         whole = _approximate(part, neighbours, float(rate))
         return Curve(whole.renyi, rate * whole.delta)
+    choices = bounded_range.choices_in(part, neighbours) if neighbours is ADD else None
+    if choices is not None:
+        return _sampled_choices(*choices, float(rate))
     if pure_epsilon(event, neighbours) is None:
         raise _unknown(event, neighbours)
     return _two_points(pure_epsilon(part, ADD) or 0.0, float(rate))
+
+
+def _choice(event: Event, neighbours: Neighbours) -> Curve:
+    """Equation (8)."""
+    reach = bounded_range.range_of(event, neighbours)
+    return _at_orders(lambda order: min(order * reach**2 / 8, reach))
+
+
+def _sampled_choices(reach: float, count: int, rate: float) -> Curve:
+    """Equation (8): masses of Q on the grid of the curve, of which the last loss is the largest there can be."""
+    losses, masses = bounded_range.losses_of(reach, count).masses()
+    ratios = np.log1p(rate * np.expm1(np.minimum(losses, _LARGEST_EXPONENT)))
+
+    def bound(order: float) -> float:
+        moments = (math.log1p(float(masses @ np.expm1(np.minimum(power * ratios, _LARGEST_EXPONENT)))) for power in (order, 1 - order))
+        whole = count * min(order * reach**2 / 8, reach)
+        return min(whole, (max(moments) + _MASS_ROUNDING) / (order - 1)) if losses[-1] < _LARGEST_EXPONENT / order else whole
+
+    return _at_orders(bound)
 
 
 def _composite(event: Event, neighbours: Neighbours) -> Curve:
@@ -148,6 +175,7 @@ _KINDS: dict[str, Callable[[Event, Neighbours], Curve]] = {
     "gaussian": _gaussian,
     KIND: _gaussian,
     "approximate": _approximate,
+    bounded_range.KIND: _choice,
     "poisson-sampled": _sampled,
     "parallel": _composite,
     "grouped": _composite,

@@ -11,11 +11,14 @@ import numpy as np
 import pyarrow as pa
 
 from dpicl.accounting.accountant import price
+from dpicl.accounting.bounded_range import one_choice
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.audit.case import LESS_NOISE, AuditCase, Mutant, Trial, less_noise
 from dpicl.contract import TextContract, parse_contract
 from dpicl.lm.requests import ModelDescription, Tokens
+from dpicl.lm.votes.integer_votes import public_votes, whole_votes
 from dpicl.lm.votes.voting import FreshSession, VoteRequest, VoteRule, Votes, VotingSession
+from dpicl.mechanisms.difference_token import DifferenceToken
 from dpicl.mechanisms.private_token import UNITS, TokenNoise
 from dpicl.methods.few_shot.plan import CellPlan, Drawing, Noise, Pool, Shape
 from dpicl.methods.few_shot.voting import Job
@@ -27,6 +30,10 @@ from dpicl.types import PrivateTable
 
 COMMON, OWN = "a", "b"
 """What the model writes without private rows, and the text of the row that may be there."""
+OWN_GAP = 2.18
+"""In nats: how much less likely the own text is in public. Of all odds these tell most at `INK_RANGE` and `INK_EPSILON`."""
+INK_RANGE, INK_EPSILON = Fraction(2), 1.0
+_SURE, _UNCLIPPED = np.array([-100.0, 0.0]), 128.0
 RATE, FRESH_EPSILON = Fraction(1, 2), Fraction(2)
 _SHARE = 10
 _RUNS_AT_ONCE = 1_000
@@ -38,6 +45,7 @@ _POOL = Pool(None, 2)
 class EchoingModel:
     """Two words, each a token: a voter gives all it has to the text of its first example, or to `COMMON`."""
 
+    mistake: str = ""
     leading: Tokens = ()
     ends: frozenset[int] = frozenset()
     context: int | None = None
@@ -56,9 +64,25 @@ class EchoingModel:
         return "".join((COMMON, OWN)[token] for token in tokens)
 
     def vote(self, requests: Sequence[VoteRequest], rule: VoteRule) -> list[Votes]:
-        """Whole votes for one word each."""
+        """Whole votes for one word each; differences to a model that knows the own text too, and has it in one text of ten."""
         words = [[(voter or (0,))[0] for voter in request.voters] for request in requests]
+        if rule.kind == "difference":
+            return [self._differences(one, rule) for one in words]
         return [Votes(np.arange(2), np.array([one.count(0), one.count(1)]) * UNITS) for one in words]
+
+    def _differences(self, words: Sequence[int], rule: VoteRule) -> Votes:
+        public = np.array([0.0, -OWN_GAP])
+        voters = np.array([_SURE if word else public for word in words]).reshape(-1, 2)
+        counted = replace(rule, clip=_UNCLIPPED) if self.mistake == "clip-of-the-sum" else rule
+        assert rule.clip is not None and rule.voters is not None and counted.clip is not None
+        sums = whole_votes(voters, counted, np, public).sum(axis=0) * round(counted.clip / rule.clip)
+        most = rule.voters * UNITS
+        if self.mistake == "clip-of-the-sum":
+            sums = np.clip(sums, -most, most)
+        if self.mistake == "voters-present":
+            sums = sums * rule.voters // max(1, len(words))
+        count = 1 if self.mistake == "private-candidates" and not any(words) else 2
+        return Votes(np.arange(count), sums[:count], public_votes(public, rule, np)[:count])
 
     def session(self, requests: Sequence[VoteRequest], rule: VoteRule) -> VotingSession:
         """The same voters for every token."""
@@ -85,12 +109,12 @@ def _contract() -> TextContract:
     return contract
 
 
-def _plan(shape: Shape, noise: TokenNoise, rate: Fraction) -> CellPlan:
-    guarantee = price(shape.event(Noise(noise), rate, 1), neighbours=Neighbours.ADD_OR_REMOVE_ONE, unit="row")
+def _plan(shape: Shape, noise: TokenNoise | DifferenceToken, rate: Fraction, delta: float = 0.0) -> CellPlan:
+    guarantee = price(shape.event(Noise(noise), rate, 1), neighbours=Neighbours.ADD_OR_REMOVE_ONE, unit="row", delta=delta)
     return CellPlan(_CELL, shape, ("any",), {_POOL: Drawing(rate, Noise(noise))}, guarantee)
 
 
-def _trial(plan: CellPlan) -> Trial:
+def _trial(plan: CellPlan, model: EchoingModel | None = None) -> Trial:
     """No row, and one; whether its text is written."""
     contract = _contract()
 
@@ -100,19 +124,30 @@ def _trial(plan: CellPlan) -> Trial:
         while len(hits) < count:
             draws = [Draws(stream.below(1 << 64), "audit", simulated=True) for _ in range(min(_RUNS_AT_ONCE, count - len(hits)))]
             jobs = [Job({_CELL: plan}, Memory(one)) for one in draws]
-            hits += [texts[_CELL][0].text == OWN for texts in write(rows, contract, EchoingModel(), jobs)]
+            hits += [texts[_CELL][0].text == OWN for texts in write(rows, contract, model or EchoingModel(), jobs)]
         return np.array(hits)
 
-    return Trial(draw, {"its text": lambda hits: hits})
+    return Trial(draw, {"its text": lambda hits: hits}, delta=plan.guarantee.delta)
 
 
 _FRESH_NOISE = TokenNoise("exponential", FRESH_EPSILON)
 _FRESH = _plan(Shape("exponential", False, 2, 1, None, 1, 1.0), _FRESH_NOISE, RATE)
 _FIXED_NOISE = TokenNoise("clipped-logits", Fraction(1), row_is_voter=True)
 _FIXED = _plan(Shape("clipped-logits", True, None, 1, None, 1, 1.0), _FIXED_NOISE, Fraction(1))
+_INK_NOISE = DifferenceToken(INK_RANGE, 2, Fraction(1))
+_INK = _plan(
+    Shape("invisible-ink", True, 2, 1, None, 1, 1.0, temperature=Fraction(1)),
+    _INK_NOISE,
+    Fraction(1),
+    float(one_choice(float(INK_RANGE))(np.array([INK_EPSILON]))[0]),
+)
 
 
-def _drawn(plan: CellPlan, rate: Fraction, noise: TokenNoise) -> Trial:
+def _mistaken(mistake: str) -> Trial:
+    return _trial(_INK, EchoingModel(mistake))
+
+
+def _drawn(plan: CellPlan, rate: Fraction, noise: TokenNoise | DifferenceToken) -> Trial:
     """By another noise or rate than the plan's guarantee is for."""
     return _trial(replace(plan, drawings={_POOL: Drawing(rate, Noise(noise))}))
 
@@ -142,4 +177,18 @@ CASES = (
         _trial(_FIXED),
         share=_SHARE,
     ).with_mutants(less_noise(_drawn(_FIXED, Fraction(1), replace(_FIXED_NOISE, amount=LESS_NOISE)))),
+    # a row whose difference is added to public logits, where the plan has two voters and one may come
+    AuditCase(
+        "invisible-ink",
+        f"one token of DP few-shot generation, invisible ink, at delta = {_INK.guarantee.delta:.3f}",
+        _INK.guarantee.epsilon,
+        _trial(_INK),
+        share=_SHARE,
+        near=0.6,
+    ).with_mutants(
+        less_noise(_drawn(_INK, Fraction(1), replace(_INK_NOISE, amount=INK_RANGE * LESS_NOISE))),
+        Mutant("voters-present", "divided by the voters that are there, not by those of the plan", _mistaken("voters-present")),
+        Mutant("clip-of-the-sum", "the sum is clipped in place of each difference", _mistaken("clip-of-the-sum")),
+        Mutant("private-candidates", "a candidate is one that rows make likely", _mistaken("private-candidates")),
+    ),
 )

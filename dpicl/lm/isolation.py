@@ -80,7 +80,7 @@ def isolated_votes(model: GeneratorModel, requests: Sequence[VoteRequest], rule:
         for number, one in zip(by_request, votes, strict=True):
             by_token = dict(zip(one.candidates.tolist(), one.sums.tolist(), strict=True))
             sums[number] = sums[number] + np.array([by_token.get(token, 0) for token in public[number].candidates.tolist()], dtype=np.int64)
-    return [Votes(one.candidates, total) for one, total in zip(public, sums, strict=True)]
+    return [replace(one, sums=total) for one, total in zip(public, sums, strict=True)]
 
 
 def public_answer(name: str, ask: Callable[[], T]) -> T:

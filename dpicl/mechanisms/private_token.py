@@ -33,6 +33,7 @@ import numpy as np
 from dpicl.accounting.discrete_gaussian import discrete_gaussian
 from dpicl.accounting.guarantee import Event, Neighbours
 from dpicl.errors import ParameterError
+from dpicl.mechanisms.discrete_gaussian import noisy_sums
 from dpicl.mechanisms.noisy_max import exponential_guarantee, exponential_max, gaussian_max
 from dpicl.randomness import Stream
 
@@ -68,11 +69,20 @@ class TokenNoise:
         """R."""
         return UNITS * (1 if self.row_is_voter else 2)
 
+    @property
+    def _variance(self) -> Fraction | None:
+        return None if self.amount is None else self.amount**2 * self.squared_movement
+
+    def noisy(self, sums: Sequence[int] | np.ndarray, stream: Stream) -> list[int]:
+        """All sums of (1) with their noise: that they leave is what the event is for. Raises ParameterError: the noise is not Gaussian."""
+        if self.kind != "gaussian":
+            raise ParameterError("kind", self.kind, "gaussian, where noisy sums leave and not the largest alone")
+        return noisy_sums(sums, variance=self._variance, stream=stream)
+
     def select(self, sums: Sequence[int] | np.ndarray, stream: Stream) -> int:
         """Place of the selected candidate; `sums` are exact, shape (candidates,). Raises ParameterError: there is no candidate."""
         if self.kind == "gaussian":
-            variance = None if self.amount is None else self.amount**2 * self.squared_movement
-            return gaussian_max(sums, variance=variance, stream=stream)
+            return gaussian_max(sums, variance=self._variance, stream=stream)
         return exponential_max(sums, epsilon=self.amount, spread=self.spread, stream=stream)
 
     def event(self) -> Event:

@@ -5,7 +5,8 @@ Unit        One row.
 Neighbours  ADD_OR_REMOVE_ONE; under REPLACE_ONE a row may change its label, which is charged too.
 Guarantee   (epsilon, delta)-DP for a whole set of demonstrations, from the accountant; delta = 0 with exponential noise and clipped logits.
             They answer any number of queries.
-Paper       [T24] Tang et al. (arXiv 2309.11765), algorithm 1; [A24] Amin et al. (arXiv 2407.12108) for fixed batches.
+Paper       [T24] Tang et al. (arXiv 2309.11765), algorithm 1; [A24] Amin et al. (arXiv 2407.12108) for fixed batches; [VPT25] InvisibleInk
+            (arXiv 2507.02974), by `mechanisms.difference_token`.
 
     0  y_1 ... y_k <- labels of the public list
     1  for every text z of label y, for t = 1 ... T:
@@ -13,12 +14,17 @@ Paper       [T24] Tang et al. (arXiv 2309.11765), algorithm 1; [A24] Amin et al.
     3    D_1 ... D_M <- every row of label y takes part with probability q, in one subset   (fresh)
                         every row takes part in one text at most, as a voter of its own     (fixed)
     4    w <- noisy max over S of the sum of LM(instruction, D_i, y, z)
+         w <- sampled from the noisy sums: temperature, top-k, nucleus                 (`sampling`)
+         w <- sampled from LM(instruction, y, z) plus the clipped mean of differences to it, of S and what rows
+              could lift among its K likeliest                                         (invisible ink)
          w <- the likeliest of S, where a sparse-vector test finds enough votes for it; at most r times
               it does not, and then w is selected by noisy max                          (private tokens)
     5    z <- z, w;  stop where w ends the text
     6  E <- the texts with their labels;  ask the model with (E, query)
 
-An empty subset votes as the model does without private rows; with fixed batches that is one more voter. Everything for T tokens, or for r
+An empty subset votes as the model does without private rows; with fixed batches that is one more voter. Rows come to fixed batches by
+Bernoulli draws: each stands in one text at most, none in two (without replacement across texts), and the sizes of batches are
+random and secret; with invisible ink each is placed by a keyed hash of what it holds, so that no other row moves it. Everything for T tokens, or for r
 private ones, is charged before the first, whenever the text ends.
 
 Symbols     k shots, M subsets, T most tokens, r most private ones, K candidates, q public sampling rate.
@@ -39,11 +45,13 @@ from dpicl.contract.text import Generation, TextContract
 from dpicl.lm.embedding import Embedder
 from dpicl.lm.requests import Tokens
 from dpicl.lm.votes.voting import GeneratorModel, Votes
+from dpicl.mechanisms.private_token import TokenNoise
 from dpicl.methods import text_answers as answers
 from dpicl.methods.base import Reads, Trust
 from dpicl.methods.common import ZERO_SHOT, Cost, draws_for
-from dpicl.methods.few_shot.plan import RANDOM_ROWS, Shape, amount, labels_of, plan_cell, plans, pool_of, statement
-from dpicl.methods.few_shot.voting import Job, Journal, Prompts, PublicVoting, Text, Voting, open_voting
+from dpicl.methods.few_shot.plan import RANDOM_ROWS, Shape, labels_of, plan_cell, plans, pool_of
+from dpicl.methods.few_shot.statement import amount, statement
+from dpicl.methods.few_shot.voting import Job, Journal, Prompts, PublicVoting, Text, Voting, open_voting, rule_of
 from dpicl.methods.memory import Memory
 from dpicl.methods.options import FewShotOptions
 from dpicl.methods.text_method import Releases, TextMethod
@@ -122,16 +130,17 @@ def write(
         progress: called after every token with how many are drawn, and how many there may be.
     """
     drafts: list[Draft] = []
-    for shape in dict.fromkeys(plan.shape for job in jobs for plan in job.plans.values()):
+    ways = {(job, cell): (plan.shape, rule_of(plan.shape, plan)) for job in jobs for cell, plan in job.plans.items()}
+    for shape, rule in dict.fromkeys(ways.values()):
         prompts = Prompts(contract, model, shape)
-        alike = [Draft(job, cell, plan.labels, prompts) for job in jobs for cell, plan in job.plans.items() if plan.shape == shape]
+        alike = [Draft(job, cell, job.plans[cell].labels, prompts) for (job, cell), way in ways.items() if way == (shape, rule)]
         at_once = len(alike)
         if shape.fixed:  # whose caches are kept: as many as `VOTERS_AT_ONCE` allows
             texts = max(len(draft.open) for draft in alike)
             voters = sum(contract.row_bounds.values()) if shape.voters is None else shape.voters * texts
             at_once = max(1, VOTERS_AT_ONCE // max(1, voters))
         for start in range(0, len(alike), at_once):
-            _finish(alike[start : start + at_once], open_voting(train, prompts), partial(_select, contract), progress)
+            _finish(alike[start : start + at_once], open_voting(train, prompts, rule), partial(_select, contract), progress)
         drafts += alike
     return [{draft.cell: draft.demonstrations() for draft in drafts if draft.job is job} for job in jobs]
 
@@ -147,7 +156,10 @@ def _select(contract: TextContract, text: Text, token: int, private_tokens: int,
         sums = votes.sums[LIKELIEST : LIKELIEST + 1]
         if not test.are_below(sums, drawing.threshold, noises, text.stream("test", token)).any():
             return LIKELIEST, False
-    return drawing.noise.token.select(votes.sums, text.stream("token", token)), True
+    chosen, stream, sampling = drawing.noise.token, text.stream("token", token), text.plan.shape.sampling
+    if isinstance(chosen, TokenNoise) and sampling is not None:
+        return sampling.draw(chosen.noisy(votes.sums, stream), text.stream("sample", token)), True
+    return chosen.select(votes.scores, stream), True
 
 
 def write_public(contract: TextContract, unit: Unit, model: GeneratorModel) -> Demonstrations:
@@ -229,7 +241,7 @@ class FewShotGeneration(TextMethod):
         return unit.chosen(FewShotOptions).variant(cell.system).model_dump(mode="json")
 
     def statement(self, contract: TextContract, unit: Unit, cell: Cell, cost: Cost) -> str:
-        """See `few_shot.plan`."""
+        """See `few_shot.statement`."""
         return statement(contract, unit, cell)
 
     def noise(self, contract: TextContract, unit: Unit, cell: Cell) -> str:

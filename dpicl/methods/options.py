@@ -50,17 +50,24 @@ class FewShotVariant(Frozen):
     """
 
     earlier: ClassVar[dict[str, str]] = {"private_tokens": "elections"}
+    later: ClassVar[tuple[str, ...]] = ("temperature", "top_k", "top_p")
 
-    mechanism: Literal["gaussian", "exponential", "clipped-logits"] = "gaussian"
-    """How the next token is selected: from sums of votes with one of the paper's two noises, or from sums of clipped logits."""
+    mechanism: Literal["gaussian", "exponential", "clipped-logits", "invisible-ink"] = "gaussian"
+    """How the next token is selected: from sums of votes with one of the paper's two noises, or from sums of clipped logits; or
+    `invisible-ink`: sampled from public logits plus the mean of clipped differences to them.
+    """
     batches: Literal["fresh", "fixed"] = "fresh"
     """`fresh`: every token is voted on by newly sampled subsets. `fixed`: every row votes by itself, on all tokens of one text."""
     voters: Annotated[int, Field(ge=1, le=100_000)] | None = None
-    """`fresh`: number of subsets (M). `fixed`: rows per text at the contract's `min_rows`; all rows if left out."""
+    """`fresh`: number of subsets (M). `fixed`: rows per text at the contract's `min_rows`; all rows if left out. `invisible-ink` needs it:
+    the sum of differences is divided by this number, whoever votes.
+    """
     examples: Annotated[int, Field(ge=1, le=64)] | None = None
     """`fresh` only: rows per subset (N)."""
     candidates: Annotated[int, Field(ge=2, le=1_000_000)] | Literal["contract", "all"] = "contract"
-    """Size of the candidate set (K): the tokens that are most likely without private rows."""
+    """Size of the candidate set (K): the tokens that are most likely without private rows. `invisible-ink` adds those that rows could
+    make one of the K likeliest.
+    """
     max_tokens: Annotated[int, Field(ge=1, le=1000)] | None = None
     """Maximum number of tokens of a text (T_max); all of them are charged."""
     clip: Annotated[float, Field(gt=0, le=1000)] = 10.0
@@ -71,6 +78,31 @@ class FewShotVariant(Frozen):
     """
     agreement: Annotated[float, Field(gt=0, lt=1)] | None = None
     """With `private_tokens`: the share of votes at which the public choice is taken; 0.5 if left out, 0.95 for `clipped-logits`."""
+    temperature: Annotated[float, Field(gt=0, le=100)] | None = None
+    """`gaussian`: the token is sampled from the noisy votes at this temperature; the one with most votes if left out, as in the paper. Free.
+    `invisible-ink`: temperature of the softmax, 1 if left out; at the same epsilon, differences are clipped in proportion to it.
+    """
+    top_k: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    """`gaussian` with `temperature` only: sampled among so many tokens with most noisy votes."""
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    """`gaussian` with `temperature` only: sampled among the fewest tokens that hold this share of the noisy votes (nucleus)."""
+
+    @model_validator(mode="after")
+    def _fits_mechanism(self) -> FewShotVariant:
+        if self.mechanism == "invisible-ink":
+            if self.batches == "fresh" or self.voters is None:
+                raise ValueError(
+                    "invisible-ink without `batches: fixed` or without `voters`; expected both: a public number of rows per text"
+                )
+            if self.private_tokens is not None:
+                raise ValueError("private_tokens with invisible-ink; expected none: rows move every token")
+        elif self.temperature is not None and self.mechanism != "gaussian":
+            raise ValueError(f"temperature with {self.mechanism}, of which the token alone is private; expected mechanism gaussian")
+        if (self.top_k or self.top_p) and (self.mechanism != "gaussian" or self.temperature is None):
+            raise ValueError(
+                "top_k or top_p without gaussian noise or without temperature; expected `mechanism: gaussian` and a temperature"
+            )
+        return self
 
     @model_validator(mode="after")
     def _fits_batches(self) -> FewShotVariant:

@@ -120,7 +120,7 @@ def _apart(one: Votes, other: Votes, rule: VoteRule) -> float:
 
 def _token(model: GeneratorModel, votes: Votes | None) -> int:
     """The likeliest candidate, which has a text."""
-    if votes is None or not len(votes.candidates) or not np.asarray(votes.sums).any():
+    if votes is None or not len(votes.candidates) or not np.asarray(votes.scores).any():
         raise ModelError(f"model {model.description.name!r} votes for no token; expected votes of a public prompt")
     token = int(votes.candidates[0])
     model.decode((token,))

@@ -112,7 +112,7 @@ def test_clients_asked_in_every_way_equal_the_function(world: World) -> None:
 
 @pytest.mark.exhaustive
 def test_texts_in_every_way_equal_the_function(world: World) -> None:
-    """Labels and open answers, fresh and fixed batches, three mechanisms, two seeds written side by side."""
+    """Labels and open answers, fresh and fixed batches, four mechanisms, two seeds written side by side."""
     install_texts(world, letters(), lines(records(40)), lines(records(4)))
     open_answers = letters("names")
     as_extraction(open_answers)
@@ -120,6 +120,8 @@ def test_texts_in_every_way_equal_the_function(world: World) -> None:
     also = {
         "exponential": {"mechanism": "exponential", "candidates": 20},
         "fixed": {"mechanism": "clipped-logits", "batches": "fixed", "candidates": "all"},
+        "ink": {"mechanism": "invisible-ink", "batches": "fixed", "voters": 1},
+        "sampled": {"temperature": 0.7, "top_p": 0.9},
     }
     changes = {**FINITE, "datasets": ["letters", "names"], "methods": ["few_shot_generation"], "shots": [1, 3]}
     run = world.sweep("equal-texts", {**changes, "options": {"few_shot_generation": {"variants": also}}})

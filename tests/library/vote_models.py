@@ -22,7 +22,7 @@ EXAMPLES = [f"News Type: World\nText: Number {line} of {line * line} was seen{' 
 HEADER = "News Type: World\nText:"
 UNITS = 1 << 20
 RULE = VoteRule("probability", 30, UNITS)
-RULES = (RULE, VoteRule("relative", None, UNITS), VoteRule("logit", 30, UNITS, clip=5.0))
+RULES = (RULE, VoteRule("relative", None, UNITS), VoteRule("logit", 30, UNITS, clip=5.0), VoteRule("difference", 20, UNITS, 5.0, 4))
 SMALL: dict[str, Any] = {
     "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "initializer_range": 0.3,
 }  # fmt: skip

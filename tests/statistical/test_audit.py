@@ -38,6 +38,7 @@ SLOW = (
     "gdp-release-person",
     "gdp-release-shared-count",
     "gdp-release-subsampled",
+    "invisible-ink",
     "keyword-joint",
     "mst-release",
     "noisy-mean-centre",

@@ -17,7 +17,7 @@ import torch
 from dpicl.errors import ModelError
 from dpicl.lm.local.padded_reader import Places, ReadingMode
 from dpicl.lm.requests import Tokens
-from dpicl.lm.votes.integer_votes import candidates_of, whole_votes
+from dpicl.lm.votes.integer_votes import candidates_of, public_votes, whole_votes
 from dpicl.lm.votes.voting import VoteRequest, VoteRule, Votes, check_public, fits
 
 _ROWS_AT_ONCE = 64
@@ -77,12 +77,13 @@ def count_votes(
     """
     candidates: dict[int, torch.Tensor] = {}
     sums: dict[int, torch.Tensor] = {}
+    publics: dict[int, torch.Tensor] = {}
 
     def add(number: int, logits: torch.Tensor, repeats: Sequence[int]) -> None:
         """Add the votes of rows of one request: logits of shape (rows, vocabulary), each counted so often."""
         weights = torch.tensor(repeats, dtype=torch.int64, device=reader.device).unsqueeze(1)
         for some, weight in zip(torch.split(logits, _ROWS_AT_ONCE), torch.split(weights, _ROWS_AT_ONCE), strict=True):
-            sums[number] += (whole_votes(some[:, candidates[number]], rule, torch) * weight).sum(0)
+            sums[number] += (whole_votes(some[:, candidates[number]], rule, torch, publics[number]) * weight).sum(0)
 
     prompts = {(number, 0): request.public + request.written for number, request in requests.items()}
     check_public(prompts.values(), name=reader.name, context=reader.context)
@@ -92,7 +93,8 @@ def count_votes(
             if not bool((logits[line] < float("inf")).all()):
                 raise ModelError(f"model {reader.name!r} answered with numbers that are not finite; expected dtype float32 or bfloat16")
             known = reader.known[reader.known < logits.shape[1]]
-            candidates[number] = candidates_of(logits[line], known, rule.candidates, torch)
+            candidates[number] = candidates_of(logits[line], known, rule, torch)
+            publics[number] = logits[line][candidates[number]]
             sums[number] = torch.zeros(len(candidates[number]), dtype=torch.int64, device=reader.device)
             if not requests[number].voters:
                 add(number, logits[line : line + 1], [1])
@@ -109,4 +111,5 @@ def count_votes(
             lines_of.setdefault(number, []).append(line)
         for number, lines in lines_of.items():
             add(number, logits[lines], [repeats[number][keys[line][1]][1] for line in lines])
-    return {number: Votes(candidates[number].cpu().numpy(), total.cpu().numpy()) for number, total in sums.items()}
+    weighed = {number: public_votes(logits, rule, torch).cpu().numpy() for number, logits in publics.items() if rule.kind == "difference"}
+    return {number: Votes(candidates[number].cpu().numpy(), total.cpu().numpy(), weighed.get(number)) for number, total in sums.items()}

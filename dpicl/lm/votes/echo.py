@@ -16,7 +16,7 @@ from functools import partial
 import numpy as np
 
 from dpicl.lm.requests import ModelDescription, Tokens
-from dpicl.lm.votes.integer_votes import candidates_of, whole_votes
+from dpicl.lm.votes.integer_votes import candidates_of, public_votes, whole_votes
 from dpicl.lm.votes.voting import FreshSession, VoteRequest, VoteRule, Votes, VotingSession, check_public, check_sums, fits
 
 END = 256
@@ -70,8 +70,9 @@ class EchoGenerator:
         for request in requests:
             public = self._logits(request.public + request.written)
             voters = [self._logits(voter + request.written) for voter in request.voters] or [public]
-            candidates = candidates_of(public, np.arange(len(public)), rule.candidates, np)
-            results.append(Votes(candidates, whole_votes(np.stack(voters)[:, candidates], rule, np).sum(axis=0)))
+            candidates = candidates_of(public, np.arange(len(public)), rule, np)
+            sums = whole_votes(np.stack(voters)[:, candidates], rule, np, public[candidates]).sum(axis=0)
+            results.append(Votes(candidates, sums, public_votes(public[candidates], rule, np) if rule.kind == "difference" else None))
         return results
 
     def session(self, requests: Sequence[VoteRequest], rule: VoteRule) -> VotingSession:

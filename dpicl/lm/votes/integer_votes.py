@@ -5,19 +5,22 @@ Everything is computed per voter, from its own logits z at the candidates, in fl
     (1)  probability   v_j = floor(p_j S),                           p = softmax(z)
     (2)  relative      v_j = floor(p_j / max p S)
     (3)  logit         v_j = floor((1 - min(max z - z_j, c) / c) S)
+    (4)  difference    v_j = round(min(max(ln p_j - ln o_j, -c), c) / c S),  o of the public prompt at the same candidates,
+                       beside  u_j = round(ln o_j B S / c)  of the public prompt itself
 
-Whatever the arithmetic does, v_j is a whole number in 0..S, and of kind (1) their sum is at most S:
+Whatever the arithmetic does, v_j is a whole number in 0..S, in (4) in -S..S, and of kind (1) their sum is at most S:
 numbers are clamped, and a vote whose sum is larger after all counts nothing. So one voter's vote that
 is exchanged for another, or for none, moves
 
     (1)  the sums by an l2 norm of at most sqrt(2) S: |u - v|^2 = |u|^2 + |v|^2 - 2 uv <= 2 S^2
     (2)  the difference of two candidates' sums by at most 2 S
     (3)  the same
+    (4)  the difference of two candidates' sums by at most 4 S
 
 and a voter that comes or goes moves the sums by an l2 norm of at most S in (1), every sum by 0..S and
-the difference of two by at most S in (2) and (3). A voter with a logit that is not finite votes 0 for all.
+the difference of two by at most S in (2) and (3), and every sum by -S..S in (4). A voter with a logit that is not finite votes 0 for all.
 
-Source  (1) and (2) arXiv 2309.11765, algorithm 1; (3) arXiv 2407.12108, clipped logits.
+Source  (1) and (2) arXiv 2309.11765, algorithm 1; (3) arXiv 2407.12108, clipped logits; (4) arXiv 2507.02974, logits there.
 """
 
 from __future__ import annotations
@@ -28,15 +31,19 @@ from dpicl.lm.votes.voting import VoteRule
 
 _BELOW_ONE = 1 - 1e-9
 """Rounding errors of a softmax over fewer than 2^22 candidates are smaller, so that no vote's sum exceeds S."""
+_LEAST_PUBLIC = -(1 << 60)
+"""Of (4): with it, sums fit 64 bits."""
 
 
-def candidates_of(logits: Any, known: Any, count: int | None, xp: Any) -> Any:
+def candidates_of(logits: Any, known: Any, rule: VoteRule, xp: Any) -> Any:
     """The likeliest tokens after the public prompt, the likeliest first; of equal ones the lower id.
+
+    Of `difference` also those that are less than 2 c below the last of them: no voters lift others among the K likeliest.
 
     Args:
         logits: shape (vocabulary,); tokens of -inf are no candidates.
         known: ids that may be written, ascending.
-        count: how many; None: all.
+        rule: how many.
         xp: numpy or torch, whichever the arrays are of.
 
     Returns:
@@ -44,16 +51,32 @@ def candidates_of(logits: Any, known: Any, count: int | None, xp: Any) -> Any:
     """
     public = logits[known]
     possible = int((public > -float("inf")).sum())
-    return known[xp.argsort(-public, stable=True)[: min(count or possible, possible)]]
+    order, count = xp.argsort(-public, stable=True), min(rule.candidates or possible, possible)
+    if rule.kind == "difference" and rule.clip is not None:
+        count = int((public >= public[order[count - 1]] - 2 * rule.clip).sum())
+    return known[order[:count]]
 
 
-def whole_votes(logits: Any, rule: VoteRule, xp: Any) -> Any:
+def public_votes(logits: Any, rule: VoteRule, xp: Any) -> Any:
+    """What the public prompt counts in (4), by its logits at the candidates: shape (candidates,), int64."""
+    assert rule.voters is not None and rule.clip is not None
+    weighted = _log_chances(xp.asarray(logits, dtype=xp.float64), xp) * (rule.voters * rule.units / rule.clip)
+    return xp.asarray(xp.clip(xp.round(weighted), _LEAST_PUBLIC, 0), dtype=xp.int64)
+
+
+def _log_chances(logits: Any, xp: Any) -> Any:
+    gaps = logits - xp.amax(logits, -1, keepdims=True)
+    return gaps - xp.log(xp.exp(gaps).sum(-1, keepdims=True))
+
+
+def whole_votes(logits: Any, rule: VoteRule, xp: Any, public: Any = None) -> Any:
     """Every voter's vote by the equations above.
 
     Args:
         logits: at the candidates, shape (voters, candidates).
         rule: kind, units and clip.
         xp: numpy or torch, whichever the array is of.
+        public: of `difference` only: the public prompt's logits at the candidates, shape (candidates,).
 
     Returns:
         Shape (voters, candidates), int64.
@@ -61,6 +84,11 @@ def whole_votes(logits: Any, rule: VoteRule, xp: Any) -> Any:
     logits = xp.asarray(logits, dtype=xp.float64)
     counted = xp.isfinite(logits).all(axis=1, keepdims=True)
     logits = xp.where(counted, logits, 0.0)
+    if rule.kind == "difference":
+        assert rule.clip is not None
+        moved = _log_chances(logits, xp) - _log_chances(xp.asarray(public, dtype=xp.float64), xp)
+        shares = xp.clip(moved / rule.clip, -1, 1)
+        return xp.where(counted, xp.asarray(xp.clip(xp.round(shares * rule.units), -rule.units, rule.units), dtype=xp.int64), 0)
     gaps = logits - xp.amax(logits, axis=1, keepdims=True)
     if rule.clip is not None:
         shares = 1 + xp.clip(gaps, -rule.clip, 0) / rule.clip

@@ -48,39 +48,50 @@ class VoteRule:
     Args:
         candidates: K: so many of the public prompt's likeliest tokens; None: the whole vocabulary.
         units: S: what a voter's vote is counted in, at most 2^40.
-        clip: c, of `logit` only: a candidate so many nats below the likeliest has no vote.
+        clip: c: of `logit`, a candidate so many nats below the likeliest has no vote; of `difference`, a voter moves no token by more.
+        voters: B, of `difference` only: how many voters' sum is divided by, whoever votes.
 
     Raises:
-        ParameterError: a number is out of its range, or a clip stands with another kind than `logit`.
+        ParameterError: a number is out of its range, or stands with a kind that does not use it.
     """
 
-    kind: Literal["probability", "relative", "logit"]
+    kind: Literal["probability", "relative", "logit", "difference"]
     candidates: int | None
     units: int
     clip: float | None = None
+    voters: int | None = None
 
     def __post_init__(self) -> None:
         if self.candidates is not None and self.candidates < 1:
             raise ParameterError("candidates", self.candidates, "at least 1, or None for the whole vocabulary")
         if not 1 <= self.units <= _MOST_UNITS:
             raise ParameterError("units", self.units, "a whole number from 1 to 2^40")
-        if (self.clip is not None) != (self.kind == "logit"):
-            raise ParameterError("clip", self.clip, "a number for votes of kind logit, and none for others")
+        if (self.clip is not None) != (self.kind in ("logit", "difference")):
+            raise ParameterError("clip", self.clip, "a number for votes of kind logit and difference, and none for others")
+        if (self.voters is not None) != (self.kind == "difference") or (self.voters is not None and self.voters < 1):
+            raise ParameterError("voters", self.voters, "a whole number >= 1 for votes of kind difference, and none for others")
         if self.clip is not None and not 0 < self.clip < float("inf"):
             raise ParameterError("clip", self.clip, "a finite number of nats above 0")
 
 
 @dataclass(frozen=True)
 class Votes:
-    """What the voters of one text give: two int64 arrays of shape (candidates,).
+    """What the voters of one text give: int64 arrays of shape (candidates,).
 
     Args:
         candidates: token ids, the likeliest in the public prompt first; of equal ones the lower id.
         sums: over all voters, exact; a repeated voter counts as often as it stands there.
+        public: of `difference` only: what the public prompt counts, whoever votes.
     """
 
     candidates: np.ndarray
     sums: np.ndarray
+    public: np.ndarray | None = None
+
+    @property
+    def scores(self) -> np.ndarray:
+        """What is selected by: sums, and what is public."""
+        return self.sums if self.public is None else self.sums + self.public
 
 
 class VotingSession(Protocol):

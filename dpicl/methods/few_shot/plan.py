@@ -7,6 +7,8 @@ Guarantee   states it; `few_shot_generation` keeps it.
     fixed batches   every row votes on all T tokens of one text at most, if it is in one sample at all:
                                              T    events, pure ones amplified once
     private tokens  of a text, at most r are selected by rows, each after its tests: r pairs of events
+    invisible-ink   T choices of one bounded range for a row in one sample, sampled once as a whole; under
+                    replace-one T of twice the range, whether a row stays in its text or changes it
     labels          have rows of their own:  in parallel; under replace-one a row may leave one label
                     and enter another: two of the costliest in sequence
 
@@ -18,25 +20,27 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from typing import Literal
 
 from dpicl.accounting.accountant import price
-from dpicl.accounting.calibration import calibrate, calibrate_pure, rational_above, rational_below, subsampled_gaussian
+from dpicl.accounting.calibration import calibrate, calibrate_pure, rational_above, rational_below
 from dpicl.accounting.events import parallel, poisson_sampled, pure, repeated, sequential
 from dpicl.accounting.guarantee import Event, Guarantee, Neighbours
-from dpicl.accounting.prv import bracket
 from dpicl.contract.text import Generation, TextContract
 from dpicl.errors import PrivacyError
+from dpicl.mechanisms.difference_token import DifferenceToken
 from dpicl.mechanisms.private_token import UNITS, NoiseKind, TokenNoise
 from dpicl.mechanisms.sparse_vector import SparseVector
 from dpicl.methods.common import draws_for
-from dpicl.methods.options import FewShotOptions
+from dpicl.methods.few_shot.sampling import Sampling
+from dpicl.methods.options import FewShotOptions, FewShotVariant
 from dpicl.pipeline import Cell, Unit
 
-AGREEMENT = {"gaussian": 0.5, "exponential": 0.5, "clipped-logits": 0.95}
+TokenKind = NoiseKind | Literal["invisible-ink"]
+AGREEMENT: dict[TokenKind, float] = {"gaussian": 0.5, "exponential": 0.5, "clipped-logits": 0.95, "invisible-ink": 0.5}
 """Share of votes from which on the model's own token is taken, where a pipeline says nothing."""
 RANDOM_ROWS = "random-rows"
 """The system whose demonstrations are real rows, without noise."""
@@ -48,7 +52,7 @@ TEST_SHARE = Fraction(1, 3)
 class Shape:
     """The public sizes of a generation, the unit's where it has its own, else the contract's."""
 
-    kind: NoiseKind
+    kind: TokenKind
     fixed: bool
     voters: int | None
     examples: int
@@ -57,6 +61,9 @@ class Shape:
     clip: float
     private_tokens: int | None = None
     agreement: Fraction = Fraction(1, 2)
+    temperature: Fraction | None = None
+    sampling: Sampling | None = None
+    """Of Gaussian noise: how a token is sampled, where it is not the one with most votes."""
 
     @staticmethod
     def of(contract: TextContract, unit: Unit, system: str = "icl") -> Shape:
@@ -74,7 +81,13 @@ class Shape:
             chosen.clip,
             chosen.private_tokens,
             Fraction(str(chosen.agreement or AGREEMENT[chosen.mechanism])),
+            *_temperature(chosen),
         )
+
+    @property
+    def words(self) -> str:
+        """What a statement and a refusal call it."""
+        return self.kind if self.kind == "invisible-ink" else f"{self.kind} noise"
 
     def sampling_rate(self, row_bound: int, text_count: int) -> Fraction:
         """q for a label of at least so many rows, of which so many texts are written.
@@ -90,10 +103,13 @@ class Shape:
             )
         return Fraction(drawn, row_bound)
 
-    def event(self, noise: Noise, rate: Fraction, text_count: int) -> Event:
-        """Everything that is done to the rows of one label."""
-        if not self.fixed:
+    def event(self, noise: Noise, rate: Fraction, text_count: int, neighbours: Neighbours = Neighbours.ADD_OR_REMOVE_ONE) -> Event:
+        """Everything that is done to the rows of one label; under `replace-one` only invisible ink has an event of its own."""
+        if not self.fixed and isinstance(noise.token, TokenNoise):
             return repeated(poisson_sampled(rate, noise.token.event()), self.max_tokens * text_count)
+        if isinstance(noise.token, DifferenceToken):
+            tokens = repeated(noise.token.event(neighbours), self.max_tokens)
+            return tokens if rate == 1 or neighbours is Neighbours.REPLACE_ONE else poisson_sampled(rate, tokens)
         once = noise.token.event() if noise.test is None else sequential([noise.test.event(), noise.token.event()])
         tokens = repeated(once, self.private_tokens or self.max_tokens)
         return tokens if self.kind == "gaussian" else poisson_sampled(rate, tokens)
@@ -107,7 +123,7 @@ class Shape:
 class Noise:
     """On the votes for one text: how a token is selected, and the test whether the model's own will do."""
 
-    token: TokenNoise
+    token: TokenNoise | DifferenceToken
     test: SparseVector | None = None
 
 
@@ -179,21 +195,36 @@ def plan_cell(contract: TextContract, unit: Unit, cell: Cell) -> CellPlan:
     rates = {pool: shape.sampling_rate(pool.row_bound, count) for pool, count in counts.items()}
     neighbours, budget = Neighbours(contract.privacy.neighbours), contract.privacy.budget
     if math.isinf(cell.epsilon):
-        silent = Noise(TokenNoise(shape.kind, None, shape.fixed), None if shape.private_tokens is None else SparseVector(None, UNITS))
+        silent = Noise(_token(shape, None), None if shape.private_tokens is None else SparseVector(None, UNITS))
         noises = dict.fromkeys(counts, silent)
         guarantee = Guarantee(math.inf, 0.0, neighbours, contract.privacy.unit, pure(math.inf))
     else:
-        if shape.kind == "gaussian" and not budget.benchmark and not budget.delta:
+        if shape.kind in ("gaussian", "invisible-ink") and not budget.benchmark and not budget.delta:
             raise PrivacyError(
-                f"{contract.name}: its budget has no delta, which gaussian noise needs; expected budget.delta, or mechanism exponential"
+                f"{contract.name}: its budget has no delta, which {shape.words} needs; expected budget.delta, or mechanism exponential"
             )
         terms = Terms(shape, cell.epsilon, float(sizes_of(contract).delta), neighbours, len(counts) > 1)
         priced = terms.priced({pool: (rates[pool], count) for pool, count in counts.items()})
         noises = {pool: _noise(terms, *priced[pool]) for pool in counts}
-        event = terms.together([shape.event(noises[pool], *priced[pool]) for pool in counts])
+        event = terms.together([shape.event(noises[pool], *priced[pool], neighbours) for pool in counts])
         guarantee = price(event, neighbours=neighbours, unit=contract.privacy.unit, delta=terms.delta)
     drawings = {pool: Drawing(rates[pool], noises[pool], shape.threshold(pool.row_bound, count)) for pool, count in counts.items()}
     return CellPlan(cell, shape, labels, drawings, guarantee)
+
+
+def _token(shape: Shape, amount: Fraction | None) -> TokenNoise | DifferenceToken:
+    """How a token is selected with so much noise."""
+    if shape.kind == "invisible-ink":
+        assert shape.voters is not None
+        return DifferenceToken(amount, shape.voters, shape.temperature or Fraction(1))
+    return TokenNoise(shape.kind, amount, shape.fixed)
+
+
+def _temperature(chosen: FewShotVariant) -> tuple[Fraction | None, Sampling | None]:
+    """Of a softmax that is priced, or of sampling that is free."""
+    if chosen.mechanism == "invisible-ink":
+        return Fraction(str(chosen.temperature or 1)), None
+    return None, None if chosen.temperature is None else Sampling(chosen.temperature, chosen.top_k, chosen.top_p)
 
 
 @dataclass(frozen=True)
@@ -207,8 +238,10 @@ class Terms:
     several: bool
 
     def priced(self, drawn: Mapping[Pool, tuple[Fraction, int]]) -> dict[Pool, tuple[Fraction, int]]:
-        """Rate and number of texts that each pool pays for; under replace-one the largest of all, since any two may be hit."""
-        if self.neighbours is Neighbours.ADD_OR_REMOVE_ONE:
+        """Rate and number of texts that each pool pays for; under replace-one the largest of all, since any two may be hit; with invisible
+        ink too, so that one clip applies to all texts.
+        """
+        if self.neighbours is Neighbours.ADD_OR_REMOVE_ONE and self.shape.kind != "invisible-ink":
             return dict(drawn)
         worst = (max(rate for rate, _ in drawn.values()), max(count for _, count in drawn.values()))
         return dict.fromkeys(drawn, worst)
@@ -218,69 +251,28 @@ class Terms:
         if self.neighbours is Neighbours.ADD_OR_REMOVE_ONE:
             distinct = tuple(dict.fromkeys(events))
             return distinct[0] if len(distinct) == 1 else parallel(distinct)
-        return repeated(events[0], 2) if self.several else events[0]
+        return repeated(events[0], 2) if self.several and self.shape.kind != "invisible-ink" else events[0]
 
 
 @lru_cache(maxsize=1024)
 def _noise(terms: Terms, rate: Fraction, text_count: int) -> Noise:
     """The least noise with which one label's texts cost at most epsilon."""
     shape = terms.shape
-    if shape.kind == "gaussian":
+    if shape.kind in ("gaussian", "invisible-ink"):
 
         def noise_of(sigma: float) -> Noise:
-            return Noise(TokenNoise("gaussian", rational_above(sigma), shape.fixed))
+            return Noise(_token(shape, rational_above(sigma) if shape.kind == "gaussian" else rational_below(1 / sigma)))
 
         def event_at(sigma: float) -> Event:
-            return terms.together([shape.event(noise_of(sigma), rate, text_count)])
+            return terms.together([shape.event(noise_of(sigma), rate, text_count, terms.neighbours)])
 
         return noise_of(calibrate(event_at, epsilon=terms.epsilon, delta=terms.delta, neighbours=terms.neighbours))
     if terms.neighbours is not Neighbours.ADD_OR_REMOVE_ONE:
         raise PrivacyError(f"mechanism {shape.kind} is priced for add-or-remove-one neighbours only; expected mechanism gaussian")
     if not shape.fixed:
-        return Noise(TokenNoise(shape.kind, rational_below(calibrate_pure(terms.epsilon, rate, shape.max_tokens * text_count))))
+        return Noise(_token(shape, rational_below(calibrate_pure(terms.epsilon, rate, shape.max_tokens * text_count))))
     whole = rational_below(calibrate_pure(terms.epsilon, rate, 1))
     if shape.private_tokens is None:
-        return Noise(TokenNoise(shape.kind, whole / shape.max_tokens, row_is_voter=True))
+        return Noise(_token(shape, whole / shape.max_tokens))
     test = SparseVector(whole / shape.private_tokens * TEST_SHARE, UNITS)
-    return Noise(TokenNoise(shape.kind, whole / shape.private_tokens * (1 - TEST_SHARE), row_is_voter=True), test)
-
-
-def amount(plan: CellPlan) -> str:
-    """How much noise the choice of a token gets, in a few words."""
-    amounts = _range([float(drawing.noise.token.amount or 0) for drawing in plan.drawings.values()])
-    return f"{'sigma' if plan.shape.kind == 'gaussian' else 'epsilon of a token'} {amounts}"
-
-
-def statement(contract: TextContract, unit: Unit, cell: Cell) -> str:
-    """The guarantee of one cell as a sentence, with its noise and, where it applies, prv-accountant's own bounds."""
-    plan = plan_cell(contract, unit, cell)
-    shape, guarantee = plan.shape, plan.guarantee
-    rates = _range([float(drawing.rate) for drawing in plan.drawings.values()])
-    selected = f"{shape.private_tokens} private tokens and their tests"
-    charged = f"{shape.max_tokens} tokens" if shape.private_tokens is None else selected
-    bracketed = ""  # for the label whose rows pay most; prv-accountant knows Gaussian noise without replacement only
-    if shape.kind == "gaussian" and not shape.fixed and guarantee.neighbours is Neighbours.ADD_OR_REMOVE_ONE:
-        texts = {pool: len(plan.labels) if pool.label is None else plan.labels.count(pool.label) for pool in plan.drawings}
-        with suppress(PrivacyError):  # not within its reach: the price stands without it
-            bounds = [_bracket(drawing, shape.max_tokens * texts[pool], guarantee) for pool, drawing in plan.drawings.items()]
-            low, high = (max(ends) for ends in zip(*bounds, strict=True))
-            bracketed = f"; prv-accountant bounds epsilon by {low:.4g} and {high:.4g}"
-    return (
-        f"Each released set of demonstrations on {contract.name} is ({guarantee.epsilon:.4g}, {guarantee.delta:.2g})-DP and answers any "
-        f"number of queries: {shape.kind} noise, {amount(plan)}, sampling rate "
-        f"{rates}, {charged} charged for each text{bracketed}. Every number of shots and every seed is a release of its own."
-    )
-
-
-def _range(values: Sequence[float]) -> str:
-    low, high = min(values), max(values)
-    return f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"
-
-
-@lru_cache(maxsize=256)
-def _bracket(drawing: Drawing, count: int, guarantee: Guarantee) -> tuple[float, float]:
-    assert drawing.noise.token.amount is not None
-    event = subsampled_gaussian(float(drawing.noise.token.amount), drawing.rate, count)
-    priced = price(event, neighbours=guarantee.neighbours, unit=guarantee.unit, delta=guarantee.delta)
-    bounds = bracket([priced], delta=guarantee.delta)
-    return bounds.low, bounds.high
+    return Noise(_token(shape, whole / shape.private_tokens * (1 - TEST_SHARE)), test)

@@ -20,9 +20,11 @@ from dpicl.errors import ModelError
 from dpicl.lm.isolation import isolated_votes
 from dpicl.lm.requests import Tokens
 from dpicl.lm.votes.voting import GeneratorModel, VoteRequest, VoteRule, Votes, VotingSession
+from dpicl.mechanisms.difference_token import DifferenceToken
 from dpicl.mechanisms.disjoint_subsets import disjoint_subsets
-from dpicl.mechanisms.private_token import UNITS, NoiseKind
-from dpicl.methods.few_shot.plan import CellPlan, Pool, Shape, pool_of
+from dpicl.mechanisms.keyed_subsets import KEY_BYTES, identities, keyed_subsets, record_marks
+from dpicl.mechanisms.private_token import UNITS
+from dpicl.methods.few_shot.plan import CellPlan, Pool, Shape, TokenKind, pool_of
 from dpicl.methods.memory import Secrets
 from dpicl.pipeline import Cell
 from dpicl.randomness import Stream
@@ -31,10 +33,11 @@ from dpicl.types import PrivateTable
 
 SHORTEST = 8
 """Fewest tokens of an example: a context that leaves less is too small."""
-VOTES: dict[NoiseKind, Literal["probability", "relative", "logit"]] = {
+VOTES: dict[TokenKind, Literal["probability", "relative", "logit", "difference"]] = {
     "gaussian": "probability",
     "exponential": "relative",
     "clipped-logits": "logit",
+    "invisible-ink": "difference",
 }
 """What a voter's vote is, by mechanism."""
 
@@ -158,6 +161,10 @@ class PrivateRows:
         """Numbers of a pool's rows, ascending."""
         return np.arange(len(self._labels)) if pool.label is None else np.flatnonzero(self._labels == pool.label)
 
+    def identities(self, numbers: np.ndarray) -> list[bytes]:
+        """What each of these rows is called by what it holds."""
+        return identities([f"{self._labels[number]}\n{self._texts[int(number)].as_py()}".encode(errors="replace") for number in numbers])
+
     def examples(self, numbers: Sequence[int] | np.ndarray) -> list[Tokens]:
         """These rows as examples."""
         for number in {int(number) for number in numbers} - self._examples.keys():
@@ -194,7 +201,7 @@ class FreshVoting:
 
 
 class FixedVoting:
-    """Every row votes on the tokens of one text, all by itself; one voter more knows no row.
+    """Every row votes on the tokens of one text, all by itself; one voter more knows no row, but where votes are differences to it.
 
     The model keeps the voters from token to token as long as none fails; after that every token is voted on afresh.
     """
@@ -229,7 +236,8 @@ class FixedVoting:
         for text, tokens in written.items():
             public = self._prompts.public(text.label)
             voters = (self._prompts.voter(text.label, [example]) for example in self._rows.examples(self.batch(text)))
-            requests.append(VoteRequest(public, (public, *voters), tokens))
+            without = () if self._rule.kind == "difference" else (public,)
+            requests.append(VoteRequest(public, (*without, *voters), tokens))
         return requests
 
     def batch(self, text: Text) -> np.ndarray:
@@ -240,7 +248,13 @@ class FixedVoting:
         numbers, key = self._rows.of(pool), (text.job, text.cell, pool)
         if key not in self._batches:
             rate, stream = text.plan.drawings[pool].rate, text.job.journal.stream(text.cell, f"batches {pool.label}")
-            self._batches[key] = disjoint_subsets(len(numbers), sampling_rate=rate, subset_count=len(mine), stream=stream)
+            if text.plan.shape.kind == "invisible-ink":  # places by what a row holds, wherever it stands
+                secret = stream.bytes(KEY_BYTES)
+                marks = record_marks(self._rows.identities(numbers), key=secret)
+                places = keyed_subsets(marks, key=secret, query=0, sampling_rate=rate, subset_count=len(mine))
+            else:
+                places = disjoint_subsets(len(numbers), sampling_rate=rate, subset_count=len(mine), stream=stream)
+            self._batches[key] = places
         return np.asarray(numbers[self._batches[key] == mine.index(text.shot)])
 
 
@@ -257,11 +271,15 @@ class PublicVoting:
         return dict(zip(written, self.prompts.model.vote(requests, rule), strict=True))
 
 
-def open_voting(train: PrivateTable, prompts: Prompts) -> Voting:
+def open_voting(train: PrivateTable, prompts: Prompts, rule: VoteRule) -> Voting:
     """How texts are voted on by these rows."""
-    return (FixedVoting if prompts.shape.fixed else FreshVoting)(PrivateRows(train, prompts), prompts, rule_of(prompts.shape))
+    return (FixedVoting if prompts.shape.fixed else FreshVoting)(PrivateRows(train, prompts), prompts, rule)
 
 
-def rule_of(shape: Shape) -> VoteRule:
-    """What a vote is."""
-    return VoteRule(VOTES[shape.kind], shape.candidates, UNITS, shape.clip if shape.kind == "clipped-logits" else None)
+def rule_of(shape: Shape, plan: CellPlan | None = None) -> VoteRule:
+    """What a vote is, the same for all texts of a cell; without a plan, at the clip that stands for no noise."""
+    if shape.kind != "invisible-ink":
+        return VoteRule(VOTES[shape.kind], shape.candidates, UNITS, shape.clip if shape.kind == "clipped-logits" else None)
+    tokens = [drawing.noise.token for drawing in plan.drawings.values()] if plan else []
+    clips = [token.clip for token in tokens if isinstance(token, DifferenceToken) and token.clip is not None]
+    return VoteRule(VOTES[shape.kind], shape.candidates, UNITS, max(clips, default=shape.clip), shape.voters)

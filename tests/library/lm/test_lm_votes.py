@@ -114,8 +114,9 @@ def test_candidates_are_the_likeliest_of_the_known_tokens_and_of_equal_ones_the_
 ) -> None:
     known = np.array(sorted(data.draw(st.sets(st.integers(0, len(logits) - 1), min_size=1))), dtype=np.int64)
     expected = sorted((token for token in known.tolist() if logits[token] > -math.inf), key=lambda token: (-logits[token], token))[:count]
-    assert candidates_of(logits, known, count, np).tolist() == expected
-    assert candidates_of(torch.from_numpy(logits), torch.from_numpy(known), count, torch).tolist() == expected
+    rule = VoteRule("probability", count, 1)
+    assert candidates_of(logits, known, rule, np).tolist() == expected
+    assert candidates_of(torch.from_numpy(logits), torch.from_numpy(known), rule, torch).tolist() == expected
 
 
 @pytest.mark.parametrize(
@@ -129,6 +130,10 @@ def test_candidates_are_the_likeliest_of_the_known_tokens_and_of_equal_ones_the_
         (("logit", None, 8, 0.0), "clip=0.0"),
         (("logit", None, 8, math.inf), "clip=inf"),
         (("logit", None, 8, math.nan), "clip=nan"),
+        (("difference", None, 8, None, 3), "clip=None"),
+        (("difference", None, 8, 1.0), "voters=None"),
+        (("difference", None, 8, 1.0, 0), "voters=0"),
+        (("relative", None, 8, None, 3), "voters=3"),
     ],
 )
 def test_a_rule_that_makes_no_sense_is_refused(rule: Any, message: str) -> None:

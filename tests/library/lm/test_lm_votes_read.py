@@ -72,13 +72,22 @@ def plain(home: Path, request: VoteRequest, rule: VoteRule) -> tuple[list[int], 
         public, *voters = (
             model(torch.tensor([row + request.written])).logits[0, -1].double().numpy() for row in (request.public, *request.voters)
         )
-    candidates = np.argsort(-public[: len(tokenizer)], kind="stable")[: rule.candidates]
+    order = np.argsort(-public[: len(tokenizer)], kind="stable")
+    count = rule.candidates
+    if rule.kind == "difference" and count and rule.clip:
+        count = int((public[: len(tokenizer)] >= public[order[count - 1]] - 2 * rule.clip).sum())
+    candidates = order[:count]
+
+    def chances(logits: np.ndarray) -> np.ndarray:
+        return logits[candidates] - np.logaddexp.reduce(logits[candidates])
+
     sums = np.zeros(len(candidates))
     for logits in voters or [public]:
         told = logits[candidates] - logits[candidates].max()
         sums += {
             "probability": np.exp(told) / np.exp(told).sum(),
             "relative": np.exp(told),
+            "difference": (chances(logits) - chances(public)).clip(-(rule.clip or 1), rule.clip or 1) / (rule.clip or 1),
             "logit": 1 + told.clip(-(rule.clip or 1), 0) / (rule.clip or 1),
         }[rule.kind]
     return candidates.tolist(), sums

@@ -211,29 +211,31 @@ class MarkedWriter(EchoGenerator):
             raise self.failure
 
 
-RULE = VoteRule("probability", 20, UNITS)
+RULES = (VoteRule("probability", 20, UNITS), VoteRule("difference", 20, UNITS, 1.0, 3))
 
 
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.kind)
 @pytest.mark.parametrize("failure", FAILURES)
-def test_a_voter_that_a_writer_fails_on_votes_for_nobody(failure: Exception) -> None:
+def test_a_voter_that_a_writer_fails_on_votes_for_nobody(failure: Exception, rule: VoteRule) -> None:
     def requests(*voters: str) -> list[VoteRequest]:
         one = VoteRequest(tuple(b"Text:"), tuple(tuple(f"Text: {voter}\nText:".encode()) for voter in voters), ())
         return [one, VoteRequest(tuple(b"Text: a\nText:"), (), ()), replace(one, voters=one.voters[:1])]
 
     writer = MarkedWriter(failure=failure)
     for voters in (["x", "y", "x"], ["x"], ["y"] * 7):
-        without, found = (isolated_votes(writer, requests(*some), RULE) for some in (voters, [*voters, MARK]))
+        without, found = (isolated_votes(writer, requests(*some), rule) for some in (voters, [*voters, MARK]))
         for one, other in zip(without, found, strict=True):
-            assert np.array_equal(one.candidates, other.candidates) and np.array_equal(one.sums, other.sums)
-    (alone, *_) = isolated_votes(writer, requests(MARK), RULE)
+            assert np.array_equal(one.candidates, other.candidates) and np.array_equal(one.scores, other.scores)
+    (alone, *_) = isolated_votes(writer, requests(MARK), rule)
     assert not alone.sums.any()
 
 
-@pytest.mark.parametrize("batches", ["fresh", "fixed"])
+@pytest.mark.parametrize("batches", ["fresh", "fixed", "ink"])
 @pytest.mark.parametrize("writer", [MarkedWriter(), MarkedWriter(in_sessions_only=True)])
 @pytest.mark.parametrize("mark", [MARK, "unspeakable"])
 def test_texts_are_written_whatever_the_writer_does_with_a_row(batches: Any, writer: MarkedWriter, mark: str) -> None:
-    options = Options(few_shot_generation=FewShotOptions(batches=batches, mechanism="gaussian"))
+    ink = FewShotOptions(batches="fixed", mechanism="invisible-ink", voters=1)
+    options = Options(few_shot_generation=ink if batches == "ink" else FewShotOptions(batches=batches, mechanism="gaussian"))
     asked = unit_of("few_shot_generation", "mail", 0, (5.0,), (2,), (), False, options)
     declared = text_contract()
     for rows in (ROWS, [*ROWS, mark]):
@@ -244,7 +246,7 @@ def test_texts_are_written_whatever_the_writer_does_with_a_row(batches: Any, wri
 
 def test_a_writer_that_is_gone_stops() -> None:
     with pytest.raises(ModelError, match="fails on a public question"):
-        isolated_votes(MarkedWriter(dead=True), [VoteRequest(tuple(b"Text:"), (tuple(b"Text:"),), ())], RULE)
+        isolated_votes(MarkedWriter(dead=True), [VoteRequest(tuple(b"Text:"), (tuple(b"Text:"),), ())], RULES[0])
 
 
 def test_the_net_catches_a_narrow_except() -> None:

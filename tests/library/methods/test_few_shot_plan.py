@@ -10,12 +10,18 @@ from typing import Any
 import pytest
 
 from dpicl.accounting.accountant import check, price
+from dpicl.accounting.bounded_range import bounded_range
 from dpicl.accounting.events import poisson_sampled, repeated
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.contract import TextContract
 from dpicl.errors import PrivacyError
+from dpicl.lm.votes.voting import VoteRule
+from dpicl.mechanisms.difference_token import DifferenceToken
+from dpicl.mechanisms.private_token import UNITS
 from dpicl.methods import Options, unit_of
-from dpicl.methods.few_shot.plan import Pool, Shape, labels_of, plan_cell, statement
+from dpicl.methods.few_shot.plan import Pool, Shape, labels_of, plan_cell
+from dpicl.methods.few_shot.statement import statement
+from dpicl.methods.few_shot.voting import rule_of
 from dpicl.methods.few_shot_generation import FewShotGeneration
 from dpicl.methods.options import FewShotOptions
 from dpicl.pipeline import Cell, Unit
@@ -181,3 +187,51 @@ def test_where_the_second_accountant_gives_up_the_sentence_stands_without_it(con
     cell, asked = Cell("icl", epsilon, 4), unit(contract)
     sentence = statement(contract, asked, cell)
     assert "sigma" in sentence and "prv-accountant" not in sentence
+
+
+INK: dict[str, Any] = {"mechanism": "invisible-ink", "batches": "fixed", "voters": 8}
+
+
+@pytest.mark.parametrize("shots", [4, 8])
+@pytest.mark.parametrize("epsilon", [1.0, 8.0])
+def test_invisible_ink_costs_what_is_asked_for_a_row_that_is_in_one_text_at_most(epsilon: float, shots: int) -> None:
+    """T choices of one range on one sample, however many texts there are; more texts of a label are a larger sample."""
+    plan = plan_cell(AGNEWS, unit(AGNEWS, **INK), Cell("icl", epsilon, shots))
+    (drawing, *others) = plan.drawings.values()
+    assert others == [drawing] * 3 and drawing.rate == Fraction(8 * shots // 4, 10_000)
+    assert plan.guarantee.event == poisson_sampled(drawing.rate, repeated(drawing.noise.token.event(Neighbours.ADD_OR_REMOVE_ONE), 100))  # type: ignore[call-arg]
+    assert 0.99 * epsilon < plan.guarantee.epsilon <= epsilon and plan.guarantee.delta == 1e-4
+    check(plan.guarantee)
+
+
+def test_one_clip_applies_to_all_texts_of_a_cell() -> None:
+    """Six shots of four labels: two labels have two texts, and all pay for two."""
+    plan = plan_cell(AGNEWS, unit(AGNEWS, **INK), Cell("icl", 4.0, 6))
+    assert len({drawing.noise for drawing in plan.drawings.values()}) == 1
+    rule = rule_of(plan.shape, plan)
+    token = next(iter(plan.drawings.values())).noise.token
+    assert isinstance(token, DifferenceToken) and rule == VoteRule("difference", 100, UNITS, token.clip, 8)
+    assert rule_of(plan.shape).clip == 10.0
+
+
+def test_invisible_ink_under_replace_one_pays_twice_the_range_once_and_for_all_rows() -> None:
+    """Not for two labels in sequence: a row that changes its text moves a choice of a pair."""
+    replaced = neighbours(AGNEWS, Neighbours.REPLACE_ONE)
+    plan = plan_cell(replaced, unit(replaced, **INK), Cell("icl", 4.0, 4))
+    token = next(iter(plan.drawings.values())).noise.token
+    assert plan.guarantee.event == repeated(bounded_range(2 * token.amount, neighbours=Neighbours.REPLACE_ONE), 100)  # type: ignore[operator]
+    assert plan.guarantee.neighbours is Neighbours.REPLACE_ONE and 0.99 * 4 < plan.guarantee.epsilon <= 4
+
+
+def test_a_higher_temperature_clips_less_at_the_same_price() -> None:
+    cool, warm = (plan_cell(AGNEWS, unit(AGNEWS, **INK, temperature=tau), Cell("icl", 4.0, 4)) for tau in (1.0, 1.5))
+    tokens = [next(iter(plan.drawings.values())).noise.token for plan in (cool, warm)]
+    assert cool.guarantee == warm.guarantee and tokens[1].clip == pytest.approx(1.5 * tokens[0].clip)  # type: ignore[union-attr]
+    assert Shape.of(AGNEWS, unit(AGNEWS, **INK)) != Shape.of(AGNEWS, unit(AGNEWS, **INK, temperature=1.5))
+    assert "differences clipped at" in statement(AGNEWS, unit(AGNEWS, **INK), Cell("icl", 4.0, 4))
+
+
+def test_invisible_ink_needs_a_delta_of_the_budget() -> None:
+    content = text_contract(lambda content: content.update({"privacy": {"budget": {"epsilon": 10}}}))
+    with pytest.raises(PrivacyError, match="its budget has no delta, which invisible-ink needs"):
+        plan_cell(content, unit(content, **{**INK, "voters": 1}), Cell("icl", 4.0, 1))

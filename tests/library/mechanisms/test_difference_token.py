@@ -1,0 +1,136 @@
+"""Invisible ink: what one row does to a token's law stays within the range that is priced, whatever its logits are."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy import stats
+
+from dpicl.accounting.accountant import price
+from dpicl.accounting.bounded_range import range_of
+from dpicl.accounting.guarantee import Neighbours
+from dpicl.errors import ParameterError, PrivacyError
+from dpicl.lm.votes.integer_votes import candidates_of, public_votes, whole_votes
+from dpicl.lm.votes.voting import VoteRule
+from dpicl.mechanisms.difference_token import SPREAD, DifferenceToken
+from dpicl.mechanisms.private_token import UNITS
+from dpicl.randomness import stream
+
+ADD, REPLACE = Neighbours.ADD_OR_REMOVE_ONE, Neighbours.REPLACE_ONE
+RANGE, VOTERS, TAU = Fraction(1, 2), 3, Fraction(6, 5)
+TOKEN = DifferenceToken(RANGE, VOTERS, TAU)
+assert TOKEN.clip is not None
+RULE = VoteRule("difference", 3, UNITS, TOKEN.clip, VOTERS)
+finite = st.floats(-30, 30, width=32)
+anything = st.one_of(finite, st.floats(width=32), st.sampled_from([3e38, -3e38, math.inf, math.nan]))
+
+
+def log_law(public: np.ndarray, voters: np.ndarray) -> np.ndarray:
+    """Equation (3) from the sums that the sampler is given: ln P of every candidate."""
+    exact = whole_votes(voters, RULE, np, public).sum(axis=0) + public_votes(public, RULE, np)
+    scores = np.array([float(RANGE * int(score - exact.max()) / SPREAD) for score in exact])
+    return scores - np.logaddexp.reduce(scores)
+
+
+def logits(voters: st.SearchStrategy[int]) -> st.SearchStrategy[tuple[np.ndarray, np.ndarray]]:
+    return st.tuples(voters, st.integers(1, 9)).flatmap(
+        lambda shape: st.tuples(arrays(np.float32, shape[1], elements=finite), arrays(np.float32, shape, elements=anything))
+    )
+
+
+@given(logits(st.integers(1, 6)))
+def test_a_row_more_moves_all_log_ratios_within_the_range(pair: tuple[np.ndarray, np.ndarray]) -> None:
+    """More voters than the plan has, none, broken ones: the divisor is the plan's."""
+    public, voters = pair
+    ratios = log_law(public, voters) - log_law(public, voters[1:])
+    assert np.ptp(ratios) <= float(RANGE) + 1e-9
+    assert ratios.max() >= -1e-9 and ratios.min() <= 1e-9, "two laws on the same candidates"
+
+
+@given(logits(st.integers(1, 6)), st.data())
+def test_a_replaced_row_moves_them_within_twice_the_range(pair: tuple[np.ndarray, np.ndarray], data: st.DataObject) -> None:
+    public, voters = pair
+    other = voters.copy()
+    other[0] = data.draw(arrays(np.float32, voters.shape[1], elements=anything))
+    ratios = log_law(public, voters) - log_law(public, other)
+    assert np.ptp(ratios) <= 2 * float(RANGE) + 1e-9
+
+
+def test_the_range_is_reached_both_ways() -> None:
+    public, sure = np.zeros(8), np.where(np.arange(8) == 0, 100.0, -100.0)[np.newaxis]
+    one, other = log_law(public, sure), log_law(public, sure[:, ::-1])
+    assert np.ptp(one - log_law(public, sure[:0])) == pytest.approx(float(RANGE))
+    assert np.ptp(one - other) == pytest.approx(2 * float(RANGE))
+
+
+@given(logits(st.integers(1, 5)))
+def test_a_vote_is_whole_numbers_of_its_own_within_the_clip(pair: tuple[np.ndarray, np.ndarray]) -> None:
+    public, voters = pair
+    votes = whole_votes(voters, RULE, np, public)
+    assert votes.dtype == np.int64 and (np.abs(votes) <= UNITS).all()
+    assert not votes[~np.isfinite(voters).all(axis=1)].any()
+    assert all((whole_votes(voters[line : line + 1], RULE, np, public) == votes[line]).all() for line in range(len(voters)))
+
+
+def test_the_law_is_the_softmax_of_public_logits_and_the_mean_of_clipped_differences() -> None:
+    """Equation (3): as the paper writes it, with log-probabilities, and one voter of three missing."""
+    generator = stream(0, "ink", "", "").generator()
+    public, voters = generator.normal(0, 2, 5), generator.normal(0, 2, (2, 5))
+    chances = [row - np.logaddexp.reduce(row) for row in (public, *voters)]
+    clip = float(RANGE * VOTERS * TAU / 2)
+    assert TOKEN.clip == pytest.approx(clip)
+    moved = chances[0] + sum(np.clip(one - chances[0], -clip, clip) for one in chances[1:]) / VOTERS
+    expected = moved / float(TAU) - np.logaddexp.reduce(moved / float(TAU))
+    assert log_law(public, voters) == pytest.approx(expected, abs=1e-5)
+    sums = whole_votes(voters, RULE, np, public).sum(axis=0) + public_votes(public, RULE, np)
+    draws = 3000
+    seen = np.bincount([TOKEN.select(sums, stream(seed, "ink", "", "")) for seed in range(draws)], minlength=5)
+    assert stats.chisquare(seen, np.exp(expected) * draws / np.exp(expected).sum()).pvalue > 1e-4
+
+
+@given(arrays(np.float64, st.integers(3, 12), elements=st.floats(-6, 6)), st.integers(1, VOTERS), st.data())
+def test_no_voters_of_the_plan_lift_a_token_that_is_no_candidate_among_the_likeliest(
+    public: np.ndarray, voters: int, data: st.DataObject
+) -> None:
+    """Of all tokens as candidates, the K with the largest sums are candidates of the margin too."""
+    wide = VoteRule("difference", None, UNITS, RULE.clip, VOTERS)
+    rows = data.draw(arrays(np.float64, (voters, len(public)), elements=st.floats(-30, 30)))
+    scores = whole_votes(rows, wide, np, public).sum(axis=0) + public_votes(public, wide, np)
+    kept = candidates_of(public, np.arange(len(public)), RULE, np)
+    assert RULE.candidates is not None
+    least = np.sort(scores)[-RULE.candidates]
+    assert {*np.flatnonzero(scores > least + 2)} <= {*kept.tolist()}
+
+
+def test_candidates_follow_from_public_logits_alone() -> None:
+    assert RULE.clip is not None
+    public = np.array([0.0, -1.0, -1.5, -1.5 - 1.99 * RULE.clip, -1.5 - 2.01 * RULE.clip, -math.inf])
+    assert candidates_of(public, np.arange(6), RULE, np).tolist() == [0, 1, 2, 3]
+
+
+def test_the_event_states_the_range_and_twice_of_it_for_a_replaced_row() -> None:
+    assert range_of(TOKEN.event(ADD), ADD) == 0.5 and range_of(TOKEN.event(ADD), REPLACE) == 1.0
+    assert range_of(TOKEN.event(REPLACE), REPLACE) == 1.0
+    with pytest.raises(PrivacyError, match="is priced for replace-one neighbours, not for add-or-remove-one"):
+        range_of(TOKEN.event(REPLACE), ADD)
+    with pytest.raises(PrivacyError, match="has no cost at delta=0"):
+        price(TOKEN.event(ADD), neighbours=ADD, unit="row")
+
+
+def test_without_noise_the_largest_sum_wins_and_has_no_price() -> None:
+    silent = DifferenceToken(None, 3, Fraction(1))
+    assert silent.select([1, 7, 7], stream(0, "", "", "")) == 1 and silent.clip is None
+    with pytest.raises(ParameterError, match="expected noise, where a cost is stated"):
+        silent.event(ADD)
+
+
+@pytest.mark.parametrize("wrong", [(Fraction(0), 3, Fraction(1)), (Fraction(1), 0, Fraction(1)), (Fraction(1), 3, Fraction(0))])
+def test_numbers_out_of_range_are_refused(wrong: tuple[Fraction, int, Fraction]) -> None:
+    with pytest.raises(ParameterError, match="expected a"):
+        DifferenceToken(*wrong)

@@ -1,0 +1,82 @@
+"""Sampling from noisy votes: the law is that of the paper on nucleus sampling, and what is refused is what is not post-processing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+from scipy import stats
+
+from dpicl.methods.few_shot.plan import Shape, plan_cell
+from dpicl.methods.few_shot.sampling import Sampling
+from dpicl.methods.few_shot_generation import FewShotGeneration
+from dpicl.methods.options import FewShotVariant
+from dpicl.pipeline import Cell
+from dpicl.randomness import stream
+from tests.library.methods.test_few_shot_plan import AGNEWS, unit
+
+NOISY = [40, -7, 30, 20, 10, 0]
+CELL = Cell("icl", 4.0, 4)
+
+
+@pytest.mark.parametrize(
+    ("sampling", "expected"),
+    [
+        (Sampling(1.0), {0: 40, 2: 30, 3: 20, 4: 10}),
+        (Sampling(0.5), {0: 1600, 2: 900, 3: 400, 4: 100}),
+        (Sampling(1.0, top_k=2), {0: 40, 2: 30}),
+        (Sampling(1.0, top_p=0.6), {0: 40, 2: 30}),
+        (Sampling(1.0, top_p=0.4), {0: 40}),
+        (Sampling(1.0, top_k=3, top_p=0.8), {0: 40, 2: 30, 3: 20}),
+    ],
+)
+def test_the_law_is_that_of_the_equations(sampling: Sampling, expected: dict[int, float]) -> None:
+    draws, places = 4000, stream(0, "sample", "", "")
+    seen = Counter(sampling.draw(NOISY, places) for _ in range(draws))
+    assert set(seen) == set(expected)
+    if len(expected) > 1:
+        counts = [seen[place] for place in expected]
+        weights = np.array(list(expected.values())) / sum(expected.values())
+        assert stats.chisquare(counts, weights * draws).pvalue > 1e-4
+
+
+def test_where_no_noisy_vote_is_positive_the_largest_is_taken() -> None:
+    assert Sampling(1.0).draw([-(2**70), -3, -9], stream(0, "", "", "")) == 1
+
+
+def test_a_low_temperature_is_the_largest_and_a_high_one_is_not() -> None:
+    cold, hot = ({Sampling(temperature).draw(NOISY, stream(seed, "", "", "")) for seed in range(60)} for temperature in (0.02, 100.0))
+    assert cold == {0} and len(hot) == 4
+
+
+def test_sampling_is_free_and_makes_another_release() -> None:
+    plain, sampled = unit(AGNEWS), unit(AGNEWS, temperature=0.8, top_p=0.9)
+    assert plan_cell(AGNEWS, plain, CELL).guarantee == plan_cell(AGNEWS, sampled, CELL).guarantee
+    names = [FewShotGeneration().identity(AGNEWS, one, CELL) for one in (plain, sampled)]
+    assert names[1] == {**names[0], "temperature": 0.8, "top_p": 0.9} and "temperature" not in names[0]
+    assert Shape.of(AGNEWS, sampled).sampling == Sampling(0.8, None, 0.9) and Shape.of(AGNEWS, plain).sampling is None
+
+
+INK: dict[str, Any] = {"mechanism": "invisible-ink", "batches": "fixed", "voters": 8}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"mechanism": "exponential", "temperature": 1.0}, "of which the token alone is private"),
+        ({"mechanism": "clipped-logits", "batches": "fixed", "temperature": 1.0}, "of which the token alone is private"),
+        ({"top_k": 5}, "expected `mechanism: gaussian` and a temperature"),
+        ({"top_p": 0.5}, "expected `mechanism: gaussian` and a temperature"),
+        ({**INK, "top_k": 5}, "expected `mechanism: gaussian` and a temperature"),
+        ({**INK, "temperature": 0.0}, "greater than 0"),
+        ({**INK, "voters": None}, "expected both: a public number of rows per text"),
+        ({"mechanism": "invisible-ink", "voters": 8}, "expected both: a public number of rows per text"),
+        ({**INK, "private_tokens": 3}, "expected none: rows move every token"),
+    ],
+)
+def test_what_is_not_post_processing_or_has_no_public_number_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        FewShotVariant.model_validate(options)
