@@ -13,12 +13,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from benchmarks.figures import Figures
-from benchmarks.guarantees.noise_cells import NoiseCell, table_nine
 from dpicl.accounting.accountant import price
 from dpicl.accounting.calibration import LEAST_SHARE, calibrate, subsampled_gaussian
 from dpicl.accounting.guarantee import Guarantee, Neighbours
 from dpicl.accounting.pld import epsilon_at
 from dpicl.accounting.prv import Bracket, bracket
+from dpicl.methods.published.noise_cells import NoiseCell, table_nine
 
 ADD, REPLACE = Neighbours.ADD_OR_REMOVE_ONE, Neighbours.REPLACE_ONE
 ROUNDS = 3

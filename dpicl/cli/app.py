@@ -18,6 +18,7 @@ from dpicl.cli.data import contract_app, data_app, ledger_app, verify
 from dpicl.cli.model import model_app
 from dpicl.cli.options import MANY, SAME, AsJson, ContractName
 from dpicl.cli.releases import ask, protect, synth
+from dpicl.cli.reproduce import reproduce
 from dpicl.cli.run import list_pipelines, run
 from dpicl.cli.state import state_app
 from dpicl.cli.stopping import INTERRUPTION, leave_to_python, stoppable
@@ -98,6 +99,7 @@ def report(run_id: Annotated[str, typer.Argument(metavar="RUN", help="Name of a 
 
 
 app.command()(compare)
+app.command()(stoppable(reproduce))
 
 
 @app.command()

@@ -55,7 +55,7 @@ def run(
     shots: Annotated[str | None, typer.Option(help=f"Numbers of demonstrations, {MANY}.")] = None,
     seeds: Annotated[str | None, typer.Option(help=f"Seeds, {MANY}.")] = None,
     sampling_rates: Annotated[str | None, typer.Option(metavar="RATES", help=f"Subsampling rates in (0, 1], {MANY}.")] = None,
-    queries: Annotated[int | None, typer.Option(min=1, help="Maximum number of held-out rows of a table to query the model with.")] = None,
+    queries: Annotated[int | None, typer.Option(min=1, help="Maximum number of held-out rows or texts to query the model with.")] = None,
     draws: _Draws = None,
     model: _Model = None,
     dtype: ModelDtype = None,

@@ -122,7 +122,7 @@ def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
             }
             for name, contract in contracts.items()
         },
-        "guarantees": _guarantees(priced, contracts),
+        "guarantees": _guarantees(plan, priced, contracts),
         "versions": {name: next((one.version for one in distributions(name=name)), None) for name in PACKAGES},
         "methods": {
             name: {"draw_version": METHODS[name].draw_version, "post_version": METHODS[name].post_version} for name in plan.pipeline.methods
@@ -213,11 +213,11 @@ def spending_sentence(ledger: Ledger, account: str, releases: int, charged: int)
     return f"{charges}; {total}."
 
 
-def _guarantees(units: list[Unit], contracts: Mapping[str, Declared]) -> list[dict[str, Any]]:
+def _guarantees(plan: Plan, units: list[Unit], contracts: Mapping[str, Declared]) -> list[dict[str, Any]]:
     """One line per method, data set, epsilon and rate: what one seed's release costs."""
     rows: dict[tuple[Any, ...], dict[str, Any]] = {}
     for unit in units:
-        method, contract = METHODS[unit.method], contracts[unit.dataset]
+        method, contract = METHODS[unit.method], plan.contract_of(unit, contracts[unit.dataset])
         ways = {"icl", *(f"icl-{name}" for name in getattr(getattr(unit.options, unit.method), "variants", {}))}
         for cell, cost in method.costs(contract, unit).items():
             key = (unit.method, cell.system, unit.dataset, cell.epsilon, cell.sampling_rate)

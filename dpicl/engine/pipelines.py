@@ -108,7 +108,9 @@ class Pipeline(Frozen):
     sampling_rates: tuple[Rate, ...] = ()
     """Subsampling rates to compare; each contract's own if empty."""
     queries: Annotated[int, Field(ge=1)] | None = None
-    """Maximum number of held-out rows of a table that serve as queries, the same in every cell; the contract's share if left out."""
+    """Maximum number of held-out rows or texts that serve as queries, the same in every cell; the contract's share or number if left out.
+    Where answers are what is released, fewer queries are another release, and cost less noise.
+    """
     draws: Annotated[int, Field(ge=1, le=64)] = 1
     """How often each query is asked, each time with shots drawn anew from the same released rows: free of charge where queries are public.
     Probabilities of the answers are averaged, and shown beside those of the first draw. Methods that release no rows ask once.
@@ -144,8 +146,6 @@ class Pipeline(Frozen):
     def _grid_is_whole(self) -> Pipeline:
         if self.kind == "grid" and not (self.methods and self.shots and self.seeds):
             raise ValueError("a grid lacks methods, shots or seeds; expected at least one of each")
-        if self.queries is not None and any(METHODS[name].data == "texts" for name in self.methods):
-            raise ValueError("queries is for methods on tables; expected none, since a contract of texts states its own")
         if self.draws > 1 and not any(METHODS[name].draws_shots for name in self.methods):
             having = ", ".join(name for name, one in METHODS.items() if one.draws_shots)
             raise ValueError(f"draws is for methods that draw shots from released rows; expected one of {having}, or no draws")

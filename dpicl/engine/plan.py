@@ -99,7 +99,7 @@ def check_plan(plan: Plan, settings: Settings) -> None:
     for name in plan.pipeline.datasets:
         contract = settings.declared(name)
         for unit in (unit for unit in plan.units.values() if unit.dataset == name):
-            _check_unit(contract, unit, plan)
+            _check_unit(plan.contract_of(unit, contract), unit, plan)
     for name in dict.fromkeys(unit.dataset for unit in plan.units.values()):
         contract = settings.declared(name)
         if isinstance(contract, TextContract):

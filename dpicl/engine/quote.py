@@ -58,7 +58,7 @@ def charges(
     accounts = {account.name: account for account in ledger.accounts()}
     by_account: dict[str, dict[str, Release]] = {}
     for unit in chosen:
-        contract = settings.declared(unit.dataset)
+        contract = plan.contract_of(unit, settings.declared(unit.dataset))
         period = plan.period_of(unit.dataset)
         releases = list(named_releases(ledger, contract, unit, settings, period=period, **models).values())
         account = open_account(ledger, contract, unit.method, settings)

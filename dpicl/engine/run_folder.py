@@ -70,6 +70,14 @@ class Plan:
         """Settings under which contracts are of the plan's editions."""
         return replace(settings, editions=tuple(sorted(self.editions.items()))) if self.editions else settings
 
+    def contract_of(self, unit: Unit, declared: Declared) -> Declared:
+        """The contract that a unit goes by: where the answers to queries are what is released, with no more of these than the run asks."""
+        most = self.pipeline.queries
+        if most is None or not METHODS[unit.method].answers_queries:
+            return declared
+        assert isinstance(declared, TextContract)
+        return declared.model_copy(update={"query_count": min(most, declared.query_count)})
+
     @property
     def writing_model(self) -> ModelSpec:
         """The model that reads private texts."""
@@ -231,8 +239,7 @@ def open_unit(run: str, unit_key: str) -> UnitFolder:
     """Find a unit by reference. Raises RunError: the run has no such unit."""
     folder = Path(run)
     plan = read_plan(folder)
-    settings, units = plan.settings(Settings.current()), plan.units
-    if unit_key not in units:
+    settings, unit = plan.settings(Settings.current()), plan.units.get(unit_key)
+    if unit is None:
         raise RunError(f"run {folder.name}: it has no unit {unit_key[:80]!r}")
-    unit = units[unit_key]
-    return UnitFolder(folder, unit, settings.declared(unit.dataset), settings)
+    return UnitFolder(folder, unit, plan.contract_of(unit, settings.declared(unit.dataset)), settings)

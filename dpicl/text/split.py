@@ -20,13 +20,14 @@ from dpicl.types import PrivateTable, QueryTable, SplitTable
 _SPLIT_SEED = 0
 
 
-def split_texts(table: pa.Table, contract: TextContract) -> SplitTable:
+def split_texts(table: pa.Table, contract: TextContract, *, most: int | None = None) -> SplitTable:
     """Private texts, those that may be asked, and the `query_count` of these that are; columns `label` and `text`.
 
     Protected texts answer public queries, or none.
 
     Args:
         table: as `load_texts` returns it.
+        most: no more queries than these, the first of the contract's.
 
     Raises:
         DataError: there are no private texts, or too few to ask.
@@ -38,7 +39,8 @@ def split_texts(table: pa.Table, contract: TextContract) -> SplitTable:
         both = len(set(train.column(PERSON).to_pylist()) & set(test.column(PERSON).to_pylist()))
         if both:  # held-out texts are not protected
             raise DataError(contract.name, "persons have texts in both files; expected each in one", count=both)
-    query_count = contract.query_count if contract.evaluation == "public" else 0
+    stated = contract.query_count if contract.evaluation == "public" else 0
+    query_count = stated if most is None else min(stated, most)
     if not train.num_rows or test.num_rows < query_count:
         needed = f"at least one to protect and {query_count} to ask"
         protected = f"{train.num_rows} texts" if contract.privacy.budget.benchmark else "texts"

@@ -6,7 +6,6 @@ parts give the same message, and parameters are written canonically, so `1` and 
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import json
 import math
@@ -21,6 +20,8 @@ from dpicl.randomness import system_stream
 
 KEY_BYTES = 32
 _LARGEST_EXACT = 2.0**53
+_AS_THEY_ARE = (str, int, bool, type(None))
+_WRITE = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
 
 
 def load_key(path: Path) -> bytes:
@@ -42,13 +43,15 @@ def canonical(content: Any) -> str:
     """The one JSON text of this content: sorted keys, whole numbers as integers, infinity as "inf".
     Raises ParameterError: a part is NaN or -infinity, or no plain JSON value.
     """
-    return json.dumps(plain(content), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return _WRITE(plain(content))
 
 
 def plain(value: Any) -> Any:
     """The same content as `canonical` writes it, in its own order.
     Raises ParameterError: a part is NaN or -infinity, or no plain JSON value.
     """
+    if type(value) in _AS_THEY_ARE:  # most parts
+        return value
     if isinstance(value, Mapping):
         return {str(name): plain(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
@@ -66,14 +69,14 @@ def plain(value: Any) -> Any:
 
 def keyed_hash(key: bytes, *parts: str | bytes | int) -> str:
     """HMAC-SHA256 of a list of parts, 64 hexadecimal digits."""
-    message = hmac.new(key, digestmod=hashlib.sha256)
+    message = []
     for part in parts:
         if isinstance(part, bytes):
             kind, content = b"b", part
         else:
             kind, content = (b"s", part.encode()) if isinstance(part, str) else (b"i", str(part).encode())
-        message.update(kind + len(content).to_bytes(8, "big") + content)
-    return message.hexdigest()
+        message.append(kind + len(content).to_bytes(8, "big") + content)
+    return hmac.digest(key, b"".join(message), "sha256").hex()
 
 
 def content_version(key: bytes, digest: bytes) -> str:

@@ -45,7 +45,7 @@ def split(run: str, dataset: str) -> str:
                 asked = load_queries(contract, data_folder=settings.data)
                 whole = split_table(table, contract, key=split_key(settings, contract), most=queries, queries=asked)
             else:
-                whole = split_texts(table, contract)
+                whole = split_texts(table, contract, most=queries)
             digest = (rows_digest if isinstance(contract, Contract) else texts_digest)(whole.train.data)
             train_rows, test, positions = whole.train.row_count, whole.test.data, whole.query_positions
             write_table(folder / TRAIN, whole.train.data, mode=PRIVATE_MODE)

@@ -4,9 +4,9 @@ import math
 
 import pytest
 
-from benchmarks.guarantees.noise_cells import table_nine
 from dpicl.errors import ParameterError
 from dpicl.methods.published import few_shot_accuracy, read_table
+from dpicl.methods.published.noise_cells import table_nine
 
 DATASETS = ("agnews", "dbpedia", "trec", "mit_genre", "mit_director")
 

@@ -1,0 +1,236 @@
+"""`dpicl reproduce`: the tables of a paper, run one after another, and a page with a verdict on each printed number."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+
+import typer
+
+from dpicl.cli import names
+from dpicl.cli.options import MANY
+from dpicl.cli.terminal import console, new_table, note, say, split_values
+from dpicl.engine.settings import Settings
+from dpicl.errors import DpiclError, ParameterError
+
+if TYPE_CHECKING:
+    from dpicl.engine.run_folder import Plan
+    from dpicl.methods.published.cells import Paper
+
+WORDS_A_ROW, TIMED = 30, 8
+"""For an estimate of time: words of one demonstration, and prompts that are timed."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One run of a campaign: its pipeline and model, its name, and what changes the pipeline."""
+
+    pipeline: str
+    model: str
+    run_id: str
+    changes: dict[str, Any]
+
+
+def reproduce(
+    paper: Annotated[str, typer.Argument(help="dp-tabicl, dp-few-shot or dp-icl.")],
+    tables: Annotated[str | None, typer.Argument(help=f"Tables as the paper numbers them, {MANY}. Default: all.")] = None,
+    model: Annotated[
+        str, typer.Option(help=f"Models, {MANY}; two are compared as in Table IV of DP-TabICL.", autocompletion=names.models)
+    ] = "tiny",
+    datasets: Annotated[str | None, typer.Option(help=f"Data sets, {MANY}. Default: the paper's, as far as they are here.")] = None,
+    epsilons: Annotated[str | None, typer.Option(help=f"Privacy parameters, {MANY}. Default: the paper's.")] = None,
+    shots: Annotated[str | None, typer.Option(help=f"Numbers of demonstrations, {MANY}. Default: the paper's.")] = None,
+    seeds: Annotated[str | None, typer.Option(help=f"Seeds, {MANY}. Default: the pipeline's.")] = None,
+    queries: Annotated[int | None, typer.Option(min=1, help="Maximum number of queries in each cell.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the campaign, which its runs begin with. Default: the paper's.")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Number of worker processes on this machine. Default: one per core.")] = None,
+    executor: Annotated[
+        str, typer.Option(help="`pool`: worker processes alone; `prefect`: on the server and the Dask cluster that are named.")
+    ] = "pool",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only check what is here, and estimate the time.")] = False,
+) -> None:
+    """Run a paper's tables, and put each printed number beside ours. The same command again goes on where it was stopped."""
+    from dpicl.methods.published.cells import papers
+
+    known = papers()
+    if paper not in known:
+        raise ParameterError("paper", paper, f"one of {', '.join(known)}")
+    chosen = _chosen(known[paper], tables)
+    lists = {"datasets": datasets, "epsilons": epsilons, "shots": shots, "seeds": seeds}
+    changes: dict[str, Any] = {key: split_values(text) for key, text in lists.items() if text is not None}
+    changes |= {} if queries is None else {"queries": queries}
+    with Settings.from_environment().entered():
+        campaign = Campaign(known[paper], chosen, name or paper, split_values(model), changes)
+        campaign.look()
+        if not dry_run:
+            page = campaign.run(workers or os.cpu_count() or 1, executor)
+            say(f"page: {page}")
+
+
+def _chosen(paper: Paper, tables: str | None) -> list[str]:
+    there = [table.name for table in paper.tables]
+    chosen = there if tables is None else split_values(tables)
+    if wrong := [one for one in chosen if one not in there]:
+        raise ParameterError("tables", wrong[0], f"tables of {paper.name}: {', '.join(there)}")
+    return chosen
+
+
+class Campaign:
+    """The runs that some tables of a paper need."""
+
+    def __init__(self, paper: Paper, tables: list[str], name: str, models: list[str], changes: dict[str, Any]) -> None:
+        self.paper, self.tables, self.name, self.models = paper, tables, name, models
+        self.missing: dict[str, str] = {}
+        wanted = [table for table in paper.tables if table.name in tables]
+        pipelines = dict.fromkeys(table.pipeline for table in wanted if table.pipeline)
+        if "IV" in tables:  # which compares the runs of two others
+            pipelines |= dict.fromkeys(table.pipeline for table in paper.tables if table.pipeline and table.name in ("II", "III"))
+        known = {*Settings.current().contract_names(), *Settings.current().text_names()}
+        named = {cell.dataset for table in wanted for cell in table.cells}
+        self.missing |= dict.fromkeys(named - known, "there is no contract of this name")
+        self.parts = [part for model in models for pipeline in pipelines if (part := self._part(str(pipeline), model, changes)) is not None]
+
+    def _part(self, pipeline: str, model: str, changes: dict[str, Any]) -> Part | None:
+        """A run on the data sets that are here; None where none is."""
+        from dpicl.engine.pipelines import find_pipeline, load_pipelines
+
+        settings = Settings.current()
+        usual = find_pipeline(load_pipelines(settings.pipelines), pipeline)
+        here = []
+        for dataset in usual.datasets:
+            if dataset not in changes.get("datasets", usual.datasets):
+                self.missing[dataset] = "the data set was not chosen"
+            elif why := _absent(dataset, settings):
+                self.missing[dataset] = why
+            else:
+                here.append(dataset)
+        if not here:
+            self.missing[pipeline] = "none of its data sets is here"
+            return None
+        slug = "".join(letter if letter.isalnum() else "-" for letter in model.rpartition("/")[2])[:30]
+        narrowed = {**changes, "datasets": here, "model": model}
+        return Part(pipeline, model, f"{self.name}-{pipeline}-{slug}"[:90], narrowed)
+
+    def look(self) -> None:
+        """Say what will be run, what is missing, and about how long it takes."""
+        for what, why in sorted(self.missing.items()):
+            note(f"{what}: not run, because {why}")
+        table = new_table("run", "data sets", "prompts", "about")
+        rates: dict[str, float] = {}
+        for part in self.parts:
+            plan = _plan(part)
+            if part.model not in rates:
+                rates[part.model] = _seconds_of_a_prompt(plan)
+            prompts = _prompts(plan)
+            table.add_row(part.run_id, ", ".join(plan.pipeline.datasets), f"{prompts:,}", _duration(prompts * rates[part.model]))
+        if self.parts:
+            console.print(table)
+            note("times are of asking the answering model, by prompts of this length that were just timed; generating texts comes on top")
+
+    def run(self, workers: int, executor: str) -> Path:
+        """Do what is not done yet, and write the page."""
+        from dpicl.cli.planned_run import do_run, executor_named
+        from dpicl.engine.run_folder import check_stored, run_folder
+
+        execute, settings = executor_named(executor), Settings.current()
+        for part in self.parts:
+            folder = run_folder(settings, part.run_id)
+            check_stored(folder, _plan(part))
+            if (folder / "manifest.json").exists():
+                continue
+            try:
+                do_run(
+                    part.pipeline, part.changes, part.run_id, execute, resume=(folder / "plan.json").exists(), workers=workers, period=None
+                )
+            except DpiclError as error:  # the other tables go on
+                self.missing[f"{part.pipeline} {part.model}"] = error.message
+                note(f"{part.run_id}: {error.message}")
+        return self._write()
+
+    def _write(self) -> Path:
+        from dpicl.engine.files import publish
+        from dpicl.engine.run_folder import run_folder
+        from dpicl.report.compare import side_of
+        from dpicl.report.html import to_html
+        from dpicl.report.markdown import to_markdown
+        from dpicl.report.reproduce import Made
+        from dpicl.report.reproduce.page import page_of, summary, verdicts_of
+
+        settings = Settings.current()
+        folders = {(part.pipeline, part.model): run_folder(settings, part.run_id) for part in self.parts}
+        runs = {which: side_of(folder) for which, folder in folders.items() if (folder / "plan.json").exists()}
+        contracts = {name: settings.declared(name) for side in runs.values() for name in side.plan.pipeline.datasets}
+        made = Made(runs, tuple(self.models), self.missing, contracts)
+        found = verdicts_of(self.paper, self.tables, made)
+        page = page_of(self.paper, found, made)
+        settings.make_runs()
+        for ending, render in (("md", to_markdown), ("html", to_html)):
+            text = render(page).encode()
+            publish(settings.runs / f"{self.name}.{ending}", partial(_write_bytes, text), replace=True)
+        say(summary(found))
+        return settings.runs / f"{self.name}.html"
+
+
+def _write_bytes(content: bytes, file: BinaryIO) -> None:
+    file.write(content)
+
+
+def _absent(dataset: str, settings: Settings) -> str:
+    """Why a data set cannot be read here; empty where it can."""
+    from dpicl.contract import Contract
+    from dpicl.tabular.reading.source import find_rows
+    from dpicl.text.read import find_texts
+
+    contract = settings.declared(dataset)
+    try:
+        if isinstance(contract, Contract):
+            find_rows(contract, data_folder=settings.data, cache_folder=settings.cache)
+        else:
+            find_texts(contract, data_folder=settings.data)
+    except DpiclError as error:
+        return error.message
+    return ""
+
+
+def _plan(part: Part) -> Plan:
+    from dpicl.engine.plan import plan_for
+
+    return plan_for(part.pipeline, part.changes, Settings.current(), part.run_id)
+
+
+def _prompts(plan: Plan) -> int:
+    """How many times the answering model is asked."""
+    from dpicl.contract import TextContract
+
+    count = 0
+    for unit in plan.units.values():
+        contract = Settings.current().declared(unit.dataset)
+        asked = contract.query_count if isinstance(contract, TextContract) else plan.pipeline.queries or 1000
+        count += (1 + len(unit.evaluated_cells)) * min(asked, plan.pipeline.queries or asked)
+    return count
+
+
+def _seconds_of_a_prompt(plan: Plan) -> float:
+    """Timed on made-up prompts of about the length that demonstrations have."""
+    from dpicl.engine.models import public_corpus
+    from dpicl.lm.models import open_scorer
+
+    scorer = open_scorer(plan.model, models_folder=Settings.current().models, corpus=public_corpus())
+    shots = sum(plan.pipeline.shots) / len(plan.pipeline.shots)
+    words = " word" * int(WORDS_A_ROW * (1 + shots))
+    scorer.score([f"0{words}"], [" Yes", " No"])
+    began = time.perf_counter()
+    scorer.score([f"{number}{words}" for number in range(1, TIMED + 1)], [" Yes", " No"])
+    return (time.perf_counter() - began) / TIMED
+
+
+def _duration(seconds: float) -> str:
+    steps: Iterable[tuple[float, str]] = ((5400.0, "h"), (90.0, "min"))
+    divisors = {"h": 3600, "min": 60}
+    unit = next((unit for least, unit in steps if seconds >= least), "s")
+    return f"{seconds / divisors.get(unit, 1):,.1f} {unit}"

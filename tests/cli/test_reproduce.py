@@ -1,0 +1,120 @@
+"""`dpicl reproduce`: each printed number has its place in a pipeline, and comes out with a verdict that is true."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dpicl.engine.pipelines import Pipeline, load_pipelines
+from dpicl.methods.published.cells import Paper, PrintedCell, PrintedTable, papers
+from dpicl.pipeline import CommonOptions
+from dpicl.report.compare import side_of
+from dpicl.report.reproduce import Made, judged
+from tests.harness import Place, call_main, complaint, new_place, run_here, said
+from tests.library.examples import ROOT
+
+Capture = pytest.CaptureFixture[str]
+PIPELINES = load_pipelines(ROOT / "pipelines.yaml").pipelines
+TABLES = [(paper, table) for paper in papers().values() for table in paper.tables]
+NO_GRID = ("zero-shot", "few-shot", "random-rows", "lr", "gnb", "lr-naive", "gnb-naive")
+"""Systems that every run has, or that have no variant of their own."""
+
+
+def _variants(pipeline: Pipeline, method: str) -> set[str]:
+    options = getattr(pipeline.options, method)
+    assert isinstance(options, CommonOptions) or hasattr(options, "variants") or method == "gdp_tabicl"
+    return {"icl", *(f"icl-{name}" for name in getattr(options, "variants", {}))}
+
+
+@pytest.mark.parametrize(("paper", "table"), TABLES, ids=[f"{paper.name}-{table.name}" for paper, table in TABLES])
+def test_every_printed_number_has_a_place_in_its_pipeline(paper: Paper, table: PrintedTable) -> None:
+    assert table.cells and table.title
+    if table.pipeline is None:
+        return
+    pipeline = PIPELINES[table.pipeline]
+    for cell in table.cells:
+        assert cell.method in pipeline.methods, cell
+        assert cell.dataset in pipeline.datasets or cell.dataset == "docvqa", cell
+        assert cell.epsilon in (None, 0.0, *pipeline.epsilons), cell
+        assert cell.shots in (None, *pipeline.shots), cell
+        assert cell.system in NO_GRID or cell.system in _variants(pipeline, cell.method), cell
+        assert cell.metric in ("queries", "seconds") or 0 <= cell.value <= 1, cell
+
+
+def test_the_papers_tables_are_all_there() -> None:
+    named = {paper.name: [table.name for table in paper.tables] for paper in papers().values()}
+    assert set(named["dp-tabicl"]) == {"II", "III", "IV", "V", "VI", "XI", "XII", "XIII"}
+    assert named["dp-few-shot"] == ["1", "2", "3", "4", "9", "10", "11", "12", "13", "14"]
+    assert named["dp-icl"] == ["classification", "docvqa", "samsum"]
+
+
+def test_arithmetic_tables_come_out_as_printed(place: Place, capsys: Capture) -> None:
+    told = said(capsys, "reproduce", "dp-tabicl", "V")
+    assert "Of 40 printed numbers 40 are within noise, 0 differ, and 0 were not run." in told
+    told = said(capsys, "reproduce", "dp-few-shot", "9")
+    assert "Of 20 printed numbers 20 are within noise" in told
+
+
+def test_what_is_not_here_is_said_beside_each_number(place: Place, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DPICL_DATA", str(place.root / "nowhere"))
+    told = said(capsys, "reproduce", "dp-icl", "samsum,docvqa")
+    assert "samsum: not run, because" in told and "docvqa: not run, because there is no contract of this name" in told
+    page = next((place.root / "home" / "runs").glob("dp-icl.md")).read_text()
+    assert "not run because" in page and "within noise |" not in page.partition("## ")[2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "phrase"),
+    [(("dp-tab",), "paper=dp-tab: expected one of dp-tabicl, dp-few-shot, dp-icl"), (("dp-icl", "7"), "tables=7: expected tables of dp-icl")],
+)
+def test_a_mistake_is_one_sentence(place: Place, capsys: Capture, arguments: tuple[str, ...], phrase: str) -> None:
+    assert phrase in complaint(call_main(["reproduce", *arguments], capsys))
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with Place.entered(new_place(tmp_path_factory.mktemp("verdicts"))):
+        yield run_here("judged", "gdp-tabicl", epsilons=[1, 10], shots=[2], seeds=[0, 1], queries=10, model="fake", baselines=False)
+
+
+def _verdict(folder: Path, *, value: float | None = None, **changes: object) -> tuple[str, str]:
+    """Of one cell of the run, which prints what came out here, or `value`."""
+    side = side_of(folder)
+    results = side.run.results
+    own = results[(results["system"] == "icl") & (results["epsilon"] == 10)]["accuracy"].mean()
+    cell = PrintedCell("Llama-2 13B", "gdp_tabicl", "breast_cancer", "icl", 2.0, 10.0, "accuracy", own if value is None else value, 0.01)
+    made = Made({("gdp-tabicl", "fake"): side}, ("fake",))
+    (found,) = judged(PrintedTable("0", "made up", (replace(cell, **changes),), "gdp-tabicl", "noise is ours"), made)  # type: ignore[arg-type]
+    return found.kind, found.why
+
+
+def test_the_same_number_is_within_noise(demo: Path) -> None:
+    assert _verdict(demo) == ("within noise", "")
+
+
+def test_another_number_differs_and_says_what_is_known(demo: Path) -> None:
+    kind, why = _verdict(demo, value=2.0)
+    assert kind == "differs" and why == (
+        "differs because fake, whose weights are random, answered in place of Llama-2 13B; at most 10 queries were asked; noise is ours"
+    )
+
+
+def test_what_was_left_out_is_named(demo: Path) -> None:
+    assert _verdict(demo, epsilon=50.0) == ("not run", "not run because epsilon 50 was not chosen")
+    assert _verdict(demo, shots=8.0) == ("not run", "not run because shots 8 was not chosen")
+    assert _verdict(demo, dataset="blood") == ("not run", "not run because data set blood was not chosen")
+
+
+def test_noise_is_wider_with_fewer_queries(demo: Path) -> None:
+    (own,) = {
+        round(found.half, 3)
+        for found in judged(
+            PrintedTable("0", "", (PrintedCell("", "gdp_tabicl", "breast_cancer", "icl", 2.0, 1.0, "accuracy", 0.5, 0.0),), "gdp-tabicl"),
+            Made({("gdp-tabicl", "fake"): side_of(demo)}, ("fake",)),
+        )
+    }
+    assert own >= round(1.96 * math.sqrt(0.25 / 10) * 0.6, 3), "ten queries tell little"
