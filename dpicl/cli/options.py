@@ -47,7 +47,7 @@ ModelDtype = Annotated[
 Embedder = Annotated[
     str | None,
     typer.Option(
-        help="What compares whole texts: a folder or hub id of a sentence encoder, or an endpoint's entry. Default: hashed n-grams.",
+        help="What places texts, to compare or retrieve them: a folder or hub id of a sentence encoder, or an endpoint's entry. Default: hashed n-grams.",
         autocompletion=names.models,
     ),
 ]

@@ -154,6 +154,15 @@ def ask(
     ] = None,
     embedder: Embedder = None,
     subsets: Annotated[int | None, typer.Option(help="Number of prompts for each query. Default: the contract's.")] = None,
+    similarity: Annotated[
+        float | None,
+        typer.Option(
+            help="Retrieve the texts whose cosine similarity to the query is at least this, by the embedder. Default: sample texts."
+        ),
+    ] = None,
+    participations: Annotated[
+        int | None, typer.Option(help="With --similarity: number of queries that one text takes part in at most. Default: 8.")
+    ] = None,
     again: Annotated[bool, typer.Option("--again", help="Charge another --count queries when the current ones are used up.")] = False,
     period: Period = None,
 ) -> None:
@@ -173,7 +182,8 @@ def ask(
     elif draws > 1:
         raise DpiclError("--draws draws from released demonstrations; expected --demos: another draw of private rows would be charged")
     else:
-        texts, options = read_queries(query, queries), {"aggregation": aggregation, "subsets": subsets}
+        texts = read_queries(query, queries)
+        options = {"aggregation": aggregation, "subsets": subsets, "similarity": similarity, "participations": participations}
         request = request_of(
             contract,
             epsilon=epsilon,
