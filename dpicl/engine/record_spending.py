@@ -46,8 +46,8 @@ class FileSpending:
         own = units.astype(np.uint8).view(f"V{MARK_BYTES}").ravel()
         with locked(self.folder / ".lock"):
             numbers = {int(path.stem) for path in self.folder.glob(f"*{_BITS}")}
-            if lost := set(self.answered()) - numbers:
-                raise self._broken(f"of {len(lost)} answered queries is lost")
+            if set(self.answered()) - numbers:
+                raise self._broken("is lost")
             members = self._members(own, begun=bool(numbers))
             places = np.minimum(np.searchsorted(_ordered(members), _ordered(own)), max(len(members) - 1, 0))
             was_there = members[places] == own if len(members) else np.zeros(len(own), dtype=bool)
@@ -90,7 +90,8 @@ class FileSpending:
 
     def _broken(self, what: str) -> LedgerError:
         return LedgerError(
-            f"{self.account}: what is noted privately {what}, and nothing is answered without it; restore private/ from a backup, or use --again"
+            f"{self.account}: who took part in earlier queries {what}, and nothing is answered without it; restore private/ from a backup, "
+            "or charge a release of its own by another --count"
         )
 
 
