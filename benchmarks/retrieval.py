@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 
 from benchmarks.figures import Figures
-from dpicl.contract.editions import edition
 from dpicl.contract.text import TextContract
 from dpicl.engine.record_spending import FileSpending
 from dpicl.engine.settings import Settings
@@ -31,12 +30,12 @@ from dpicl.methods.dp_icl import DpIcl
 from dpicl.methods.options import EnsembleOptions, EnsembleVariant
 from dpicl.pipeline import Cell
 from dpicl.randomness import stream
-from dpicl.text.prompts import asking_query, continuations
+from dpicl.text.prompts import asking_query
 from dpicl.text.read import load_texts
 from dpicl.text.split import split_texts
 
 ASKERS, QUERIES_EACH, RECORDS, MOST = 64, 4, 10_000, 8
-SET, SLICE, EPSILONS, SHOTS, PARTICIPATIONS = "trec", "json-lines", (1.0, 3.0, 8.0), 4, (4, 16)
+SET, EPSILONS, SHOTS, PARTICIPATIONS = "trec", (1.0, 3.0, 8.0), 4, (4, 16)
 SIMILARITIES = (0.2, 0.3)
 """Chosen before anything was measured."""
 
@@ -54,7 +53,7 @@ def _ask(folder: Path, asker: int) -> int:
 def askers(figures: Figures) -> None:
     """Nobody overspends, and nothing that was admitted is lost."""
     processes = get_context("forkserver")
-    processes.set_forkserver_preload(["benchmarks.retrieval"])
+    processes.set_forkserver_preload(["dpicl.engine.record_spending", "dpicl.methods.dp_icl"])
     with tempfile.TemporaryDirectory() as name, processes.Pool(ASKERS) as pool:
         folder, started = Path(name), time.perf_counter()
         taken = sum(pool.map(partial(_ask, folder), range(ASKERS), chunksize=1))
@@ -94,7 +93,7 @@ def accuracy(figures: Figures) -> None:
     if settings.data is None:
         print("DPICL_DATA is not set, not measured")
         return
-    contract = edition(settings.texts(SET), SLICE)
+    contract = settings.texts(SET)
     split = split_texts(load_texts(contract, data_folder=settings.data), contract)
     near = {
         f"near-{round(100 * similarity)}-{most}": EnsembleVariant(similarity=similarity, participations=most)
