@@ -51,6 +51,13 @@ Embedder = Annotated[
         autocompletion=names.models,
     ),
 ]
+Similarity = Annotated[
+    float | None,
+    typer.Option(help="Retrieve the texts whose cosine similarity to the query is at least this, by the embedder. Default: sample texts."),
+]
+Participations = Annotated[
+    int | None, typer.Option(help="With --similarity: number of queries that one text takes part in at most. Default: 8.")
+]
 ModelApi = Annotated[
     str | None,
     typer.Option("--api", help="How --model is queried: completions, or chat by its template. Default: completions, where it can."),

@@ -20,8 +20,10 @@ from dpicl.cli.options import (
     MethodOptions,
     ModelApi,
     ModelDtype,
+    Participations,
     Period,
     PricesAsJson,
+    Similarity,
     Trust,
     named_model,
 )
@@ -154,15 +156,8 @@ def ask(
     ] = None,
     embedder: Embedder = None,
     subsets: Annotated[int | None, typer.Option(help="Number of prompts for each query. Default: the contract's.")] = None,
-    similarity: Annotated[
-        float | None,
-        typer.Option(
-            help="Retrieve the texts whose cosine similarity to the query is at least this, by the embedder. Default: sample texts."
-        ),
-    ] = None,
-    participations: Annotated[
-        int | None, typer.Option(help="With --similarity: number of queries that one text takes part in at most. Default: 8.")
-    ] = None,
+    similarity: Similarity = None,
+    participations: Participations = None,
     again: Annotated[bool, typer.Option("--again", help="Charge another --count queries when the current ones are used up.")] = False,
     period: Period = None,
 ) -> None:
