@@ -19,16 +19,18 @@ import pytest
 import dpicl.engine.ensemble_release
 from dpicl.engine import record_spending
 from dpicl.engine.ensemble_release import EnsembleRequest
+from dpicl.engine.files import read_json
 from dpicl.engine.query_session import Answered, QuerySession
 from dpicl.engine.record_spending import FileSpending
 from dpicl.engine.releases import open_ledger
 from dpicl.engine.settings import Settings
 from dpicl.errors import LedgerError
+from dpicl.lm.embedding import HASHED
 from dpicl.lm.spec import ModelSpec
 from dpicl.mechanisms.keyed_subsets import MARK_BYTES
 from dpicl.methods.options import EnsembleOptions
 from dpicl.pipeline import Cell
-from tests.harness import Place, install_texts, letters, new_place
+from tests.harness import Place, install_texts, letters, new_place, run_here
 from tests.library.text_contracts import lines, records
 
 COUNT, MOST, ROWS = 128, 2, 40
@@ -131,6 +133,19 @@ def test_spending_is_its_owner_s_only_and_holds_no_text(place: Place) -> None:
     assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600} and folder.stat().st_mode & 0o777 == 0o700
     assert sorted(path.name for path in folder.iterdir()) == [".lock", "000000.bits", "members"]
     assert not any(b"letter" in path.read_bytes() for path in folder.iterdir())
+
+
+def test_a_run_has_it_as_a_variant_that_is_charged_for_itself(place: Place) -> None:
+    install_texts(place, letters("cards", private=True), lines(records(ROWS)), lines(records(4)))
+    options = {"dp_icl": {"noise": "exponential", "variants": {"near": NEAR.model_dump(include={"noise", "similarity", "participations"})}}}
+    chosen = {"methods": ["dp_icl"], "datasets": ["cards"], "epsilons": ["1"], "shots": [1], "seeds": [0], "model": "fake"}
+    runs = [run_here(name, "private", **chosen, options=options) for name in ("one", "two")]
+    answers = [read_json(run / "units" / "dp_icl__cards__seed0" / "released_answers.json") for run in runs]
+    assert answers[0] == answers[1] and len(answers[0]) == 2
+    with open_ledger(Settings.from_environment()) as ledger:
+        charged = {entry.release.parameters.get("similarity"): entry.release for entry in ledger.entries("cards")}
+    assert {*charged} == {None, 0.2} and charged[0.2].parameters["embedder"] == HASHED
+    assert "similarity to it is at least 0.2" in (runs[0] / "report.md").read_text()
 
 
 def public_bytes(place: Place) -> str:
