@@ -28,6 +28,7 @@ from dpicl.errors import LedgerError
 from dpicl.lm.embedding import HASHED
 from dpicl.lm.spec import ModelSpec
 from dpicl.mechanisms.keyed_subsets import MARK_BYTES
+from dpicl.methods.ensemble.retrieval import Counted
 from dpicl.methods.options import EnsembleOptions
 from dpicl.pipeline import Cell
 from tests.harness import Place, install_texts, letters, new_place, run_here
@@ -173,6 +174,20 @@ def test_nothing_else_that_leaves_depends_on_who_took_part(place: Place, tmp_pat
     with beside.entered():
         second = public_bytes(beside)
     assert first.startswith("0 ANSWER") and first.replace(str(place.root), "") == second.replace(str(beside.root), "")
+
+
+def test_kept_uses_are_those_of_a_release_whose_queries_all_come_at_once(tmp_path: Path) -> None:
+    """Rows of persons too, of which some are near and some are not."""
+    chance = np.random.default_rng(0)
+    units = chance.integers(0, 256, (20, MARK_BYTES), dtype=np.uint8)[chance.integers(0, 20, 60)]
+    units[:, -1] = 0  # which texts of bytes would lose
+    kept, counted = FileSpending("letters", tmp_path, MOST, b"", set), Counted(MOST)
+    for number in range(12):
+        is_near = chance.random(60) < 0.3
+        rows = kept.admit(number, units, is_near)
+        assert np.array_equal(rows, counted.admit(number, units, is_near)) and not (rows & ~is_near).any()
+        again = FileSpending("letters", tmp_path, MOST, b"", set).admit(number, units[::-1], is_near[::-1])
+        assert np.array_equal(again[::-1], rows), "asked again, in whatever order the rows are"
 
 
 def _asking(environment: Mapping[str, str], queries: list[list[str]], step: str | None) -> None:
