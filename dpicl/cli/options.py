@@ -51,6 +51,21 @@ Embedder = Annotated[
         autocompletion=names.models,
     ),
 ]
+TextContract = Annotated[
+    str,
+    typer.Option(help="Name of the contract whose private texts answer.", autocompletion=names.contracts),
+]
+AnsweringModel = Annotated[
+    str | None,
+    typer.Option(
+        help="A model that may see the rows; required unless they are a benchmark's. With --demos, any model.",
+        autocompletion=names.models,
+    ),
+]
+Aggregation = Annotated[
+    str | None,
+    typer.Option(help="How the ensemble's answers are combined. Default: votes where the contract lists labels, else embedding."),
+]
 Similarity = Annotated[
     float | None,
     typer.Option(help="Retrieve the texts whose cosine similarity to the query is at least this, by the embedder. Default: sample texts."),

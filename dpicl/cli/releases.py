@@ -11,6 +11,8 @@ import typer
 
 from dpicl.cli import names
 from dpicl.cli.options import (
+    Aggregation,
+    AnsweringModel,
     Anyway,
     ContractName,
     DryRun,
@@ -24,6 +26,7 @@ from dpicl.cli.options import (
     Period,
     PricesAsJson,
     Similarity,
+    TextContract,
     Trust,
     named_model,
 )
@@ -126,10 +129,7 @@ def _release(contract: str, out: Path | None, form: str, dry_run: bool, as_json:
 @stoppable
 def ask(
     query: Annotated[str | None, typer.Argument(help="A query.")] = None,
-    contract: Annotated[
-        str,
-        typer.Option(help="Name of the contract whose private texts answer.", autocompletion=names.contracts),
-    ] = "docstrings",
+    contract: TextContract = "docstrings",
     queries: Annotated[
         str | None,
         typer.Option(help="A file with one query a line; with --demos, of rows in CSV or .jsonl. `-` is standard input."),
@@ -139,21 +139,10 @@ def ask(
     count: Annotated[int, typer.Option(min=1, max=100_000, help="Number of queries that are charged at once, before the first.")] = 100,
     shots: _Shots = None,
     draws: _Draws = 1,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            help="A model that may see the rows; required unless they are a benchmark's. With --demos, any model.",
-            autocompletion=names.models,
-        ),
-    ] = None,
+    model: AnsweringModel = None,
     dtype: ModelDtype = None,
     api: ModelApi = None,
-    aggregation: Annotated[
-        str | None,
-        typer.Option(
-            help="How the ensemble's answers are combined. Default: votes where the contract lists labels, else embedding.",
-        ),
-    ] = None,
+    aggregation: Aggregation = None,
     embedder: Embedder = None,
     subsets: Annotated[int | None, typer.Option(help="Number of prompts for each query. Default: the contract's.")] = None,
     similarity: Similarity = None,

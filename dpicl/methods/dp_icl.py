@@ -45,7 +45,7 @@ from dpicl.methods import text_answers as answers
 from dpicl.methods.base import Reads, Trust
 from dpicl.methods.common import ZERO_SHOT, Cost, draws_for
 from dpicl.methods.ensemble.answers import Answer, Public, decide, write_candidates
-from dpicl.methods.ensemble.plan import FEW_SHOT, EnsemblePlan, Shape, amount, plan_cell, plans, statement
+from dpicl.methods.ensemble.plan import FEW_SHOT, EnsemblePlan, aggregation_of, amount, plan_cell, plans, statement
 from dpicl.methods.ensemble.retrieval import Spending, admitted
 from dpicl.methods.ensemble.voting import Placement, Voters, Votes
 from dpicl.methods.memory import Memory, Secrets, StoredVotes
@@ -197,7 +197,8 @@ class DpIcl(TextMethod):
 
     def embeds(self, contract: TextContract, unit: Unit, cell: Cell) -> bool:
         """See `TextMethod`."""
-        return Shape.of(contract, unit, cell).embeds
+        chosen = unit.chosen(EnsembleOptions).variant(cell.system)
+        return chosen.similarity is not None or aggregation_of(contract, chosen) == "embedding"
 
     def noise(self, contract: TextContract, unit: Unit, cell: Cell) -> str:
         """See `TextMethod`."""

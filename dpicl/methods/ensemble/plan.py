@@ -31,7 +31,7 @@ from dpicl.mechanisms import joint_exponential
 from dpicl.mechanisms.noisy_embedding import EmbeddingNoise
 from dpicl.mechanisms.private_token import NoiseKind, TokenNoise
 from dpicl.mechanisms.stable_top import StableTop
-from dpicl.methods.options import PARTICIPATIONS, EnsembleOptions
+from dpicl.methods.options import PARTICIPATIONS, EnsembleOptions, EnsembleVariant
 from dpicl.pipeline import Cell, Unit
 
 FEW_SHOT = "few-shot"
@@ -59,6 +59,11 @@ class JointNoise:
 Noise = TokenNoise | EmbeddingNoise | StableTop | JointNoise
 
 
+def aggregation_of(contract: TextContract, chosen: EnsembleVariant) -> Aggregation:
+    """How answers become one, whether that fits the contract's answers or not."""
+    return chosen.aggregation or ("votes" if contract.is_classification else "embedding")
+
+
 @dataclass(frozen=True)
 class Shape:
     """The public sizes of an ensemble, the unit's where it has its own, else the contract's."""
@@ -80,7 +85,7 @@ class Shape:
         """
         assert cell.shots is not None
         chosen, sizes = unit.chosen(EnsembleOptions).variant(cell.system), sizes_of(contract)
-        aggregation = chosen.aggregation or ("votes" if contract.is_classification else "embedding")
+        aggregation = aggregation_of(contract, chosen)
         if contract.is_classification != (aggregation in ("votes", "soft-votes")):
             fitting = "votes or soft-votes" if contract.is_classification else "embedding, keywords-ptr or keywords-joint"
             raise PrivacyError(f"{contract.name}: aggregation {aggregation} does not fit answers of its kind; expected {fitting}")
