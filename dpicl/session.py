@@ -221,7 +221,7 @@ class Session:
             model: one that may see the rows; to be named unless they are a benchmark's.
             again: charge for as many queries more where all are answered.
             period: where the contract releases again each month, say, another one than now.
-            options: of the ensemble, `aggregation` or `subsets`, in place of the contract's.
+            options: of the ensemble, as in pipelines.yaml: `aggregation`, `subsets`, `similarity` and so on.
 
         Raises:
             DpiclError: a name or value breaks a rule, or the budget does not allow it; what was answered is free when asked again.

@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from dpicl.audit import continual, counts, ensembles, evolution, gaussian_steps, local, means, noise, releases, texts, votes
+from dpicl.audit import continual, counts, ensembles, evolution, gaussian_steps, local, means, noise, releases, retrieval, texts, votes
 from dpicl.audit.case import AuditCase, Trial
 from dpicl.errors import ParameterError
 from dpicl.randomness import stream
 
 CASES: dict[str, AuditCase] = {
     case.name: case
-    for module in (local, counts, means, noise, continual, gaussian_steps, releases, texts, ensembles, votes, evolution)
+    for module in (local, counts, means, noise, continual, gaussian_steps, releases, texts, ensembles, retrieval, votes, evolution)
     for case in module.CASES
 }
 _PART_RUNS = 20_000

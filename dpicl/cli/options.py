@@ -47,9 +47,31 @@ ModelDtype = Annotated[
 Embedder = Annotated[
     str | None,
     typer.Option(
-        help="What compares whole texts: a folder or hub id of a sentence encoder, or an endpoint's entry. Default: hashed n-grams.",
+        help="What places texts, to compare or retrieve them: a folder or hub id of a sentence encoder, or an endpoint's entry. Default: hashed n-grams.",
         autocompletion=names.models,
     ),
+]
+TextContract = Annotated[
+    str,
+    typer.Option(help="Name of the contract whose private texts answer.", autocompletion=names.contracts),
+]
+AnsweringModel = Annotated[
+    str | None,
+    typer.Option(
+        help="A model that may see the rows; required unless they are a benchmark's. With --demos, any model.",
+        autocompletion=names.models,
+    ),
+]
+Aggregation = Annotated[
+    str | None,
+    typer.Option(help="How the ensemble's answers are combined. Default: votes where the contract lists labels, else embedding."),
+]
+Similarity = Annotated[
+    float | None,
+    typer.Option(help="Retrieve the texts whose cosine similarity to the query is at least this, by the embedder. Default: sample texts."),
+]
+Participations = Annotated[
+    int | None, typer.Option(help="With --similarity: number of queries that one text takes part in at most. Default: 8.")
 ]
 ModelApi = Annotated[
     str | None,

@@ -11,6 +11,8 @@ import typer
 
 from dpicl.cli import names
 from dpicl.cli.options import (
+    Aggregation,
+    AnsweringModel,
     Anyway,
     ContractName,
     DryRun,
@@ -20,8 +22,11 @@ from dpicl.cli.options import (
     MethodOptions,
     ModelApi,
     ModelDtype,
+    Participations,
     Period,
     PricesAsJson,
+    Similarity,
+    TextContract,
     Trust,
     named_model,
 )
@@ -124,10 +129,7 @@ def _release(contract: str, out: Path | None, form: str, dry_run: bool, as_json:
 @stoppable
 def ask(
     query: Annotated[str | None, typer.Argument(help="A query.")] = None,
-    contract: Annotated[
-        str,
-        typer.Option(help="Name of the contract whose private texts answer.", autocompletion=names.contracts),
-    ] = "docstrings",
+    contract: TextContract = "docstrings",
     queries: Annotated[
         str | None,
         typer.Option(help="A file with one query a line; with --demos, of rows in CSV or .jsonl. `-` is standard input."),
@@ -137,23 +139,14 @@ def ask(
     count: Annotated[int, typer.Option(min=1, max=100_000, help="Number of queries that are charged at once, before the first.")] = 100,
     shots: _Shots = None,
     draws: _Draws = 1,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            help="A model that may see the rows; required unless they are a benchmark's. With --demos, any model.",
-            autocompletion=names.models,
-        ),
-    ] = None,
+    model: AnsweringModel = None,
     dtype: ModelDtype = None,
     api: ModelApi = None,
-    aggregation: Annotated[
-        str | None,
-        typer.Option(
-            help="How the ensemble's answers are combined. Default: votes where the contract lists labels, else embedding.",
-        ),
-    ] = None,
+    aggregation: Aggregation = None,
     embedder: Embedder = None,
     subsets: Annotated[int | None, typer.Option(help="Number of prompts for each query. Default: the contract's.")] = None,
+    similarity: Similarity = None,
+    participations: Participations = None,
     again: Annotated[bool, typer.Option("--again", help="Charge another --count queries when the current ones are used up.")] = False,
     period: Period = None,
 ) -> None:
@@ -173,9 +166,19 @@ def ask(
     elif draws > 1:
         raise DpiclError("--draws draws from released demonstrations; expected --demos: another draw of private rows would be charged")
     else:
-        texts, options = read_queries(query, queries), {"aggregation": aggregation, "subsets": subsets}
-        chosen: Any = {"epsilon": epsilon, "shots": shots or 4, "count": count, "model": model, "period": period, "embedder": embedder}
-        request = request_of(contract, options=options, settings=settings, **chosen)
+        texts = read_queries(query, queries)
+        options = {"aggregation": aggregation, "subsets": subsets, "similarity": similarity, "participations": participations}
+        request = request_of(
+            contract,
+            epsilon=epsilon,
+            shots=shots or 4,
+            count=count,
+            model=model,
+            options=options,
+            settings=settings,
+            period=period,
+            embedder=embedder,
+        )
         answer = partial(clean_errors("ask", answer_queries), request, texts, settings, again=again)
     try:
         answer()

@@ -4,7 +4,7 @@ A release has as many slots as it was charged for. A query takes a slot, durably
 read for it; asked again it gets the same answer. So no query has two answers, even if processes are
 killed or ask at the same time: a slot's noise belongs to its one query.
 
-State       private/journals/<release>    slots/<number>.json; for each state of the rows, seed and encrypted votes
+State       private/journals/<release>    slots/<number>.json; for each state of the rows, seed and encrypted votes; `uses`, see `record_spending`
 """
 
 from __future__ import annotations
@@ -12,15 +12,18 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from dpicl.accounting.ledger import Ledger, Release
+from dpicl.accounting.ledger.keys import keyed_hash
 from dpicl.contract.periods import ONCE
 from dpicl.contract.text import TextContract
 from dpicl.engine.files import PRIVATE_MODE, read_json, write_json
 from dpicl.engine.journal import FileJournal, votes_folder
 from dpicl.engine.receipts import write_receipt
-from dpicl.engine.releases import open_ledger
+from dpicl.engine.record_spending import FileSpending
+from dpicl.engine.releases import ledger_key, open_ledger
 from dpicl.engine.settings import Settings
 from dpicl.engine.stages.consult import KeptVotes
 from dpicl.errors import DpiclError, LedgerError
@@ -50,7 +53,7 @@ class EnsembleRequest:
     options: EnsembleOptions
     period: str = ONCE
     embedder: ModelSpec | None = None
-    """Which compares whole texts; hashed n-grams if None."""
+    """Which places queries and texts; hashed n-grams if None."""
 
     def unit(self, number: int) -> Unit:
         """The release of this kind with this index, as a unit."""
@@ -141,13 +144,27 @@ class EnsembleRelease:
         contract, cell = self._request.contract, self._request.cell
         names = {cell: self.named.release_id}
         votes = KeptVotes.of(self._settings, {cell: votes_folder(self._settings, self.named.release_id, self._rows)})
-        job = Job(contract, {cell: self.plan}, self._draws, FileJournal(self._settings, names, self._draws, self._rows), votes)
+        embedder = open_embedder(self._request.embedder) if self.plan.shape.embeds else None
+        journal = FileJournal(self._settings, names, self._draws, self._rows)
+        job = Job(contract, {cell: self.plan}, self._draws, journal, votes, embedder, self._spending)
         queries = [slot.query for slot in slots]
-        embedder = None if contract.is_classification else open_embedder(self._request.embedder)
         public = Public(write_candidates(queries, contract, self._draws.run_seed, model), embedder)
         numbered = [(slot.number, slot.query) for slot in slots]
         answers = dp_icl.answer(job, dp_icl.consult(self._train, numbered, model, job), numbered, public)[cell]
         return [self._keep(slot, answer) for slot, answer in zip(slots, answers, strict=True)]
+
+    @cached_property
+    def _spending(self) -> FileSpending | None:
+        """How often every text took part so far, where texts are retrieved."""
+        most = self.plan.shape.participations
+        if most is None:
+            return None
+        key = bytes.fromhex(keyed_hash(ledger_key(self._settings), "uses", self.named.release_id))
+        folder = self._settings.private("journals", self.named.release_id, "uses")
+        return FileSpending(self._request.contract.name, folder, most, key, self._answered)
+
+    def _answered(self) -> set[int]:
+        return {int(path.stem) for path in self._folder.glob("*.answer")}
 
     def _keep(self, slot: QuerySlot, answer: Answer) -> Answer:
         """Store the answer of a slot, durably; gives the one that stands."""

@@ -120,7 +120,7 @@ class Pipeline(Frozen):
     generator: Annotated[str, Field(min_length=1, max_length=300)] | None = None
     """The model that reads private texts, which must be trusted with them; `model` if left out."""
     embedder: Annotated[str, Field(min_length=1, max_length=300)] | None = None
-    """What compares whole texts, for `aggregation: embedding`: a folder or hub id of a sentence encoder, or an entry of `models` of kind endpoint
+    """What places texts, for `aggregation: embedding` and `similarity`: a folder or hub id of a sentence encoder, or an entry of `models` of kind endpoint
     with `trust: local`; hashed n-grams if left out, which need no model.
     """
     baselines: bool = True

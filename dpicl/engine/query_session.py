@@ -25,7 +25,7 @@ from dpicl.lm.embedding import check_embedder, embedder_fingerprint
 from dpicl.lm.isolation import public_answer
 from dpicl.lm.models import open_scorer
 from dpicl.lm.requests import Scorer, TextGenerator
-from dpicl.methods import METHODS, text_answers
+from dpicl.methods import METHODS, on_texts, text_answers
 from dpicl.methods.dp_icl import DpIcl, answer_text
 from dpicl.methods.ensemble.answers import Answer
 from dpicl.methods.ensemble.voting import STOP
@@ -165,7 +165,9 @@ class QuerySession:
             self._request.model.name,
             lambda: open_scorer(self._request.model, models_folder=settings.models, corpus=public_corpus(), wanted=wanted),
         )
-        check_reader(self._request.contract, model, self._request.embedder)
+        request = self._request
+        places = on_texts(DpIcl.name).embeds(request.contract, request.unit(0), request.cell)
+        check_reader(request.contract, model, request.embedder, places=places)
         return model
 
 

@@ -66,6 +66,10 @@ class Plan:
         """The period that a data set's releases are made for."""
         return self.periods.get(dataset, ONCE)
 
+    def settings(self, settings: Settings) -> Settings:
+        """Settings under which contracts are of the plan's editions."""
+        return replace(settings, editions=tuple(sorted(self.editions.items()))) if self.editions else settings
+
     def contract_of(self, unit: Unit, declared: Declared) -> Declared:
         """The contract that a unit goes by: where the answers to queries are what is released, with no more of these than the run asks."""
         most = self.pipeline.queries
@@ -73,10 +77,6 @@ class Plan:
             return declared
         assert isinstance(declared, TextContract)
         return declared.model_copy(update={"query_count": min(most, declared.query_count)})
-
-    def settings(self, settings: Settings) -> Settings:
-        """Settings under which contracts are of the plan's editions."""
-        return replace(settings, editions=tuple(sorted(self.editions.items()))) if self.editions else settings
 
     @property
     def writing_model(self) -> ModelSpec:

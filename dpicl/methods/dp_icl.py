@@ -9,7 +9,8 @@ Paper       [W23] Wu et al. (arXiv 2305.01639), algorithms 1 to 4, with what `en
             Soft votes: Private PoEtry (arXiv 2602.05012).
 
     for every query x of Q:
-    1  D_1 ... D_M <- every row takes part with probability q, in the prompt that its keyed hash names
+    1  D_1 ... D_M <- every row takes part with probability q, in the prompt that its keyed hash names;
+       with `similarity` it takes part where it is near to x, and took part in fewer than K queries before
     2  a_i <- LM(D_i, x)                                     labels, log-probabilities or texts
     3  votes            label <- noisy max of #{i: a_i = label}
        soft votes       label <- noisy max of sum_i clipped log p_i(label),  every D_i one row
@@ -18,10 +19,11 @@ Paper       [W23] Wu et al. (arXiv 2305.01639), algorithms 1 to 4, with what `en
        keywords, joint  words <- a sequence of words of x, likelier the more a_i hold them
     4  with keywords: the model is asked once more, without rows, for an answer that uses them
 
-Candidates and c, their mean, are written without private rows. Everything for Q queries is charged before the first.
+Candidates and c, their mean, are written without private rows. Everything for Q queries is charged before the first; with `similarity`
+what K of them cost.
 
-Symbols     M prompts, q public sampling rate, E a public sentence embedding, k keywords.
-Not covered queries, which are sent as they are; per-record budgets (arXiv 2511.04332): every row pays for every query; running time.
+Symbols     M prompts, q public sampling rate, E a public sentence embedding, k keywords, K participations of a row.
+Not covered queries, which are sent as they are; running time.
 """
 
 from __future__ import annotations
@@ -29,9 +31,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Protocol, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -43,9 +45,10 @@ from dpicl.methods import text_answers as answers
 from dpicl.methods.base import Reads, Trust
 from dpicl.methods.common import ZERO_SHOT, Cost, draws_for
 from dpicl.methods.ensemble.answers import Answer, Public, decide, write_candidates
-from dpicl.methods.ensemble.plan import FEW_SHOT, EnsemblePlan, amount, plan_cell, plans, statement
+from dpicl.methods.ensemble.plan import FEW_SHOT, EnsemblePlan, aggregation_of, amount, plan_cell, plans, statement
+from dpicl.methods.ensemble.retrieval import Spending, admitted
 from dpicl.methods.ensemble.voting import Placement, Voters, Votes
-from dpicl.methods.memory import Memory, Secrets
+from dpicl.methods.memory import Memory, Secrets, StoredVotes
 from dpicl.methods.options import EnsembleOptions
 from dpicl.methods.text_method import Releases, TextMethod
 from dpicl.pipeline import Cell, Unit
@@ -62,18 +65,6 @@ Numbered = Sequence[tuple[int, str]]
 Progress = Callable[[int, int], None]
 
 
-class StoredVotes(Protocol):
-    """Clean votes that survive a lost worker: of two that store the same the first stands."""
-
-    def read(self, cell: Cell, name: str) -> bytes | None:
-        """What is stored for a cell under this name."""
-        ...
-
-    def write(self, cell: Cell, name: str, content: bytes) -> None:
-        """Store it, unless there is something already."""
-        ...
-
-
 @dataclass(frozen=True)
 class Job:
     """One unit's share of the work: the cells that are answered, and where draws come from and votes are stored."""
@@ -83,12 +74,26 @@ class Job:
     draws: Draws
     secrets: Secrets
     stored: StoredVotes
+    embedder: Embedder | None = None
+    """Where a plan retrieves rows by their similarity to a query."""
+    spending: Spending | None = None
+    """How often rows took part before, of one release whose queries come one by one; None where they all come at once, in their order."""
 
     def placement(self, train: PrivateTable, cell: Cell) -> Placement:
         """Where rows fall: by a secret key of each release; on a benchmark all epsilons see the same prompts, which costs nothing there."""
-        plan, person, simulated = self.plans[cell], self.contract.privacy.person, self.draws.simulated
-        stream = self.draws.public("ensemble", f"shots={cell.shots}") if simulated else self.secrets.stream(cell, "placement")
-        return Placement(train, stream.bytes(32), plan.rate, plan.shape, None if person is None else person.max_rows)
+        plan, person = self.plans[cell], self.contract.privacy.person
+        if self.draws.simulated:
+            key = self.draws.public("ensemble", f"shots={cell.shots}").bytes(32)
+        else:
+            key = self.secrets.stream(cell, "placement").bytes(32) if self.spending is None else self.spending.key
+        return Placement(train, key, plan.rate, plan.shape, None if person is None else person.max_rows)
+
+    def taking(self, placement: Placement, queries: Numbered, cell: Cell) -> Placement:
+        """The same, with the rows that take part in these queries, where they are retrieved."""
+        if placement.shape.similarity is None:
+            return placement
+        assert self.embedder is not None
+        return replace(placement, taking=admitted(placement, queries, self.embedder, self.spending, self.stored, cell))
 
 
 def consult(train: PrivateTable, queries: Numbered, model: Scorer, job: Job, progress: Progress | None = None) -> dict[Cell, list[Votes]]:
@@ -100,7 +105,7 @@ def consult(train: PrivateTable, queries: Numbered, model: Scorer, job: Job, pro
         placement = job.placement(train, cell)
         name, shape = placement.name, placement.shape
         if name not in by_name:
-            by_name[name] = []
+            by_name[name], placement = [], job.taking(placement, queries, cell)
             size = max(1, PROMPTS_AT_ONCE // shape.subsets)
             for part in (queries[start : start + size] for start in range(0, len(queries), size)):
                 by_name[name] += _stored(partial(voters.votes, placement), part, name, cell, job.stored)
@@ -192,8 +197,8 @@ class DpIcl(TextMethod):
 
     def embeds(self, contract: TextContract, unit: Unit, cell: Cell) -> bool:
         """See `TextMethod`."""
-        chosen = unit.chosen(EnsembleOptions).variant(cell.system).aggregation
-        return not contract.is_classification and chosen in (None, "embedding")
+        chosen = unit.chosen(EnsembleOptions).variant(cell.system)
+        return chosen.similarity is not None or aggregation_of(contract, chosen) == "embedding"
 
     def noise(self, contract: TextContract, unit: Unit, cell: Cell) -> str:
         """See `TextMethod`."""
@@ -214,7 +219,7 @@ class DpIcl(TextMethod):
         self.check_free(contract, unit)
         draws = draws_for(contract, unit.seed)
         memory, texts = Memory(draws), queries.data.column("text").to_pylist()
-        job, numbered = Job(contract, plans(contract, unit), draws, memory, memory), list(enumerate(texts))
+        job, numbered = Job(contract, plans(contract, unit), draws, memory, memory, embedder), list(enumerate(texts))
         public = Public(write_candidates(texts, contract, unit.seed, model), embedder)
         return answer(job, consult(train, numbered, model, job), numbered, public), {}
 

@@ -19,6 +19,18 @@ class Secrets(Protocol):
         ...
 
 
+class StoredVotes(Protocol):
+    """Clean votes, and where texts lie, that survive a lost worker: of two that store the same the first stands."""
+
+    def read(self, cell: Cell, name: str) -> bytes | None:
+        """What is stored for a cell under this name."""
+        ...
+
+    def write(self, cell: Cell, name: str, content: bytes) -> None:
+        """Store it, unless there is something already."""
+        ...
+
+
 class Memory:
     """A `Journal`, `Secrets` and `StoredVotes` that last as long as their process."""
 

@@ -237,11 +237,17 @@ class TabPeOptions(CentralOptions):
     """Options of Tab-PE."""
 
 
+PARTICIPATIONS = 8
+"""Of a text, where `similarity` is given and nothing else is said."""
+
+
 class EnsembleVariant(Frozen):
     """One variant of DP-ICL; the paper's are `votes` with gaussian noise, `embedding`, `keywords-ptr` and `keywords-joint`.
 
     The contract's value applies where a size is left out.
     """
+
+    later: ClassVar[tuple[str, ...]] = ("similarity", "participations")
 
     aggregation: Literal["votes", "soft-votes", "embedding", "keywords-ptr", "keywords-joint"] | None = None
     """How the ensemble's answers are combined; if left out, `votes` where the contract lists labels, else `embedding`.
@@ -254,6 +260,20 @@ class EnsembleVariant(Frozen):
     """Number of disjoint prompts per query (M), each with `shots` rows on average."""
     clip: Annotated[float, Field(gt=0, le=1000)] = 5.0
     """`soft-votes` only: log-probabilities are clipped to this distance below the largest, in nats."""
+    similarity: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """Texts are retrieved, not sampled: those take part in a query whose cosine similarity to it is at least this, by the embedder, which is
+    public. To be chosen without looking at the private texts.
+    """
+    participations: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    """With `similarity`: number of queries that one text, or person, takes part in at most; 8 if left out. Epsilon pays for as many, whatever
+    the number of queries.
+    """
+
+    @model_validator(mode="after")
+    def _fits_retrieval(self) -> EnsembleVariant:
+        if self.participations is not None and self.similarity is None:
+            raise ValueError("participations without similarity; expected both: texts that are sampled pay for every query")
+        return self
 
 
 class EnsembleOptions(EnsembleVariant):

@@ -55,15 +55,17 @@ def check_scores(model: ModelDescription, alone: np.ndarray, together: np.ndarra
 
 
 def check_ensemble(contract: TextContract, model: Scorer, embedder: Embedder | None) -> None:
-    """Ask as the voters of DP-ICL are asked, and where answers are texts for candidates and where these lie.
+    """Ask as the voters of DP-ICL are asked, and place a text; where answers are texts, candidates.
     Raises DpiclError: the model, or the embedder, does not answer.
     """
     Voters(contract, model).check()
-    if isinstance(contract.task, Classification) or embedder is None:
+    if embedder is None:
         return
 
     def placed() -> np.ndarray:
-        (texts,) = write_candidates([PUBLIC_TEXT], contract, 0, model).values()
+        texts = [PUBLIC_TEXT]
+        if not isinstance(contract.task, Classification):
+            (texts,) = write_candidates(texts, contract, 0, model).values()
         return embedder.embed(texts)
 
     if not np.isfinite(public_answer(model.description.name, placed)).all():

@@ -37,7 +37,9 @@ class Paper:
         aggregations = {"few-shot": "few-shot"} | {
             system: chosen.get("aggregation")  # of those that have the paper's noise and sizes
             for system, chosen in by_system.items()
-            if isinstance(chosen, Mapping) and chosen.get("noise") in (None, "gaussian") and chosen.get("subsets") is None
+            if isinstance(chosen, Mapping)
+            and chosen.get("noise") in (None, "gaussian")
+            and not {"subsets", "similarity"} & {name for name, value in chosen.items() if value is not None}
         }
         return Paper("7b" if "7b" in name and "llama" in name else "13b", mechanism, aggregations)
 

@@ -35,7 +35,10 @@ WRITTEN = {
     "datasets": ["letters"],
     "shots": [2],
     # Gaussian noise would be priced again after every death
-    "options": {"few_shot_generation": {"mechanism": "exponential"}, "dp_icl": {"noise": "exponential"}},
+    "options": {
+        "few_shot_generation": {"mechanism": "exponential"},
+        "dp_icl": {"noise": "exponential", "variants": {"near": {"noise": "exponential", "similarity": 0.2, "participations": 1}}},
+    },
 }
 REWRITTEN = ("timings", "progress", "manifest.json", "report.")
 """Times and dates differ from run to run."""

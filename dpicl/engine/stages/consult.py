@@ -83,7 +83,9 @@ def consult(folder: UnitFolder) -> str:
         places = dict.fromkeys(missing, settings.private("votes", folder.run.name))
     else:  # beside the journals
         places = {cell: votes_folder(settings, name, rows) for cell, name in missing.items()}
-    job = Job(contract, chosen, draws, FileJournal(settings, missing, draws, rows), KeptVotes.of(settings, places))
+    embeds = any(plan.shape.embeds for plan in chosen.values())
+    embedder = open_embedder(read_plan(folder.run).embedder) if embeds else None
+    job = Job(contract, chosen, draws, FileJournal(settings, missing, draws, rows), KeptVotes.of(settings, places), embedder)
     numbered = list(enumerate(queries))
     try:
         votes = dp_icl.consult(split.train, numbered, model, job, progress_writer([folder], "asking ensembles, query"))
@@ -93,7 +95,6 @@ def consult(folder: UnitFolder) -> str:
     path = folder.path / "public_candidates.json"
     if not path.exists():
         write_json(path, write_candidates(queries, contract, folder.unit.seed, model))
-    embedder = None if contract.is_classification else open_embedder(read_plan(folder.run).embedder)
     drafts = dp_icl.answer(job, votes, numbered, Public(read_json(path), embedder))
     write_text_drafts(folder, drafts)
     return f"{len(drafts)} times {contract.query_count} answers"

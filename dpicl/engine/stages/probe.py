@@ -114,7 +114,9 @@ def _check_reading(run: Path, plan: Plan, unit: Unit, contract: TextContract, se
         check_generator(contract, unit, writer)
         return writer.description
     reader = public_answer(spec.name, lambda: reader_of(run, settings, METHODS[unit.method].answers.wanted_of(contract)))
-    check_reader(contract, reader, plan.embedder)
+    method = on_texts(unit.method)
+    places = any(method.embeds(contract, unit, cell) for cell in method.releases(contract, unit))
+    check_reader(contract, reader, plan.embedder, places=places)
     return reader.description
 
 
@@ -123,6 +125,6 @@ def tolerance_of(spec: ModelSpec) -> float:
     return TOLERANCE_OF_SIXTEEN_BITS if spec.kind == "endpoint" else TOLERANCE.get(number_format(spec), TOLERANCE_OF_SIXTEEN_BITS)
 
 
-def check_reader(contract: TextContract, reader: Scorer, embedder: ModelSpec | None) -> None:
-    """Whether a model answers in an ensemble, and its answers can be compared, tested on public queries. Raises DpiclError: not so."""
-    check_ensemble(contract, reader, None if contract.is_classification else open_embedder(embedder))
+def check_reader(contract: TextContract, reader: Scorer, embedder: ModelSpec | None, *, places: bool) -> None:
+    """Whether a model answers in an ensemble, and texts can be placed where that is needed, tested on public queries. Raises DpiclError: not so."""
+    check_ensemble(contract, reader, open_embedder(embedder) if places or not contract.is_classification else None)

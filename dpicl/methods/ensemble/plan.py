@@ -5,11 +5,12 @@ Guarantee   states it; `dp_icl` keeps it.
     one query   one row changes the prompt of one of M voters, or is a voter of its own, and is there
                 at all with probability q = M N / rows:                  one event on a Poisson sample
     a release   Q queries, each with a sample of its own:                Q events, charged together
+    by nearness a row takes part in at most K queries, and q = 1:        K events, whatever Q (`record_filter`)
 
 The noise is solved for what all Q queries may cost, by privacy loss distributions at delta; without
 a delta by the pure sum of amplified costs. Half of delta is left to propose-test-release, where it is used.
 
-Symbols     M prompts, N rows in each on average, q sampling rate, Q queries of a release.
+Symbols     M prompts, N rows in each on average, q sampling rate, Q queries of a release, K participations of a row.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from dpicl.mechanisms import joint_exponential
 from dpicl.mechanisms.noisy_embedding import EmbeddingNoise
 from dpicl.mechanisms.private_token import NoiseKind, TokenNoise
 from dpicl.mechanisms.stable_top import StableTop
-from dpicl.methods.options import EnsembleOptions
+from dpicl.methods.options import PARTICIPATIONS, EnsembleOptions, EnsembleVariant
 from dpicl.pipeline import Cell, Unit
 
 FEW_SHOT = "few-shot"
@@ -58,6 +59,11 @@ class JointNoise:
 Noise = TokenNoise | EmbeddingNoise | StableTop | JointNoise
 
 
+def aggregation_of(contract: TextContract, chosen: EnsembleVariant) -> Aggregation:
+    """How answers become one, whether that fits the contract's answers or not."""
+    return chosen.aggregation or ("votes" if contract.is_classification else "embedding")
+
+
 @dataclass(frozen=True)
 class Shape:
     """The public sizes of an ensemble, the unit's where it has its own, else the contract's."""
@@ -69,6 +75,8 @@ class Shape:
     clip: float
     queries: int
     keywords: int
+    similarity: float | None = None
+    participations: int | None = None
 
     @staticmethod
     def of(contract: TextContract, unit: Unit, cell: Cell) -> Shape:
@@ -77,7 +85,7 @@ class Shape:
         """
         assert cell.shots is not None
         chosen, sizes = unit.chosen(EnsembleOptions).variant(cell.system), sizes_of(contract)
-        aggregation = chosen.aggregation or ("votes" if contract.is_classification else "embedding")
+        aggregation = aggregation_of(contract, chosen)
         if contract.is_classification != (aggregation in ("votes", "soft-votes")):
             fitting = "votes or soft-votes" if contract.is_classification else "embedding, keywords-ptr or keywords-joint"
             raise PrivacyError(f"{contract.name}: aggregation {aggregation} does not fit answers of its kind; expected {fitting}")
@@ -85,12 +93,24 @@ class Shape:
             raise PrivacyError(f"{contract.name}: soft-votes ask with every row for itself, and a person may have several; expected votes")
         gaussian = aggregation == "embedding" or (aggregation == "votes" and chosen.noise == "gaussian")
         subsets = chosen.subsets or sizes.subsets
-        return Shape(aggregation, gaussian, subsets, cell.shots, chosen.clip, contract.query_count, sizes.keywords)
+        most = None if chosen.similarity is None else chosen.participations or PARTICIPATIONS
+        fixed = (aggregation, gaussian, subsets, cell.shots, chosen.clip, contract.query_count, sizes.keywords)
+        return Shape(*fixed, chosen.similarity, most)
 
     @property
     def alone(self) -> bool:
         """Whether every row is asked with for itself; one prompt more has no row."""
         return self.aggregation == "soft-votes"
+
+    @property
+    def uses(self) -> int:
+        """In how many queries one row may take part."""
+        return self.queries if self.participations is None else min(self.participations, self.queries)
+
+    @property
+    def embeds(self) -> bool:
+        """Whether an embedder decides on what leaves: who takes part, or which answer is nearest."""
+        return self.aggregation == "embedding" or self.similarity is not None
 
     @property
     def needs_delta(self) -> bool:
@@ -100,6 +120,8 @@ class Shape:
     def sampling_rate(self, row_bound: int) -> Fraction:
         """q, for at least so many rows. Raises PrivacyError: there may be fewer than are drawn."""
         drawn = self.subsets * self.rows
+        if self.similarity is not None:  # all that are near
+            return Fraction(1)
         if drawn > row_bound:
             raise PrivacyError(
                 f"an ensemble of {self.subsets} prompts with {self.rows} rows each draws {drawn} of at least {row_bound} rows; "
@@ -172,7 +194,7 @@ def plan_cell(contract: TextContract, unit: Unit, cell: Cell) -> EnsemblePlan:
     terms = Terms(cell.epsilon, delta, neighbours, unit_of_protection, rate)
     noise = solve(shape, terms)
     once = _once(noise, delta)
-    return EnsemblePlan(cell, shape, rate, noise, terms.price(once, shape.queries, delta), terms.price(once, 1, delta))
+    return EnsemblePlan(cell, shape, rate, noise, terms.price(once, shape.uses, delta), terms.price(once, 1, delta))
 
 
 @lru_cache(maxsize=1024)
@@ -184,15 +206,15 @@ def solve(shape: Shape, terms: Terms) -> Noise:
         raise PrivacyError(
             f"{shape.aggregation} is priced for add-or-remove-one neighbours only; expected votes or embedding, with gaussian noise"
         )
-    test_delta = min(DELTA_SHARE * Fraction(terms.delta) / (shape.queries * terms.rate), DELTA_SHARE / 2)
+    test_delta = min(DELTA_SHARE * Fraction(terms.delta) / (shape.uses * terms.rate), DELTA_SHARE / 2)
     if not shape.gaussian and not terms.delta:
-        return _noise(shape, rational_below(calibrate_pure(terms.epsilon, terms.rate, shape.queries)), test_delta)
+        return _noise(shape, rational_below(calibrate_pure(terms.epsilon, terms.rate, shape.uses)), test_delta)
 
     def noise_at(multiplier: float) -> Noise:
         return _noise(shape, rational_above(multiplier) if shape.gaussian else rational_below(1 / multiplier), test_delta)
 
     def event_at(multiplier: float) -> Event:
-        return terms.release(_once(noise_at(multiplier), terms.delta), shape.queries)
+        return terms.release(_once(noise_at(multiplier), terms.delta), shape.uses)
 
     return noise_at(calibrate(event_at, epsilon=terms.epsilon, delta=terms.delta, neighbours=terms.neighbours))
 
@@ -237,12 +259,19 @@ def statement(contract: TextContract, unit: Unit, cell: Cell) -> str:
     prompts = f"{shape.subsets} prompts of about {shape.rows} rows"
     if shape.alone:
         prompts = f"about {shape.subsets * shape.rows} rows, one in each prompt"
+    drawn = f"Each query draws new rows at rate {float(plan.rate):.4g} ({prompts})"
+    if shape.similarity is not None:
+        prompts = "one row in each prompt" if shape.alone else f"in {shape.subsets} prompts"
+        drawn = (
+            f"The rows of a {whole.unit} take part in a query whose similarity to it is at least {shape.similarity:g} ({prompts}), and in "
+            f"{shape.uses} queries at most"
+        )
     ending = "th" if 10 <= last % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(last % 10, "th")
     return (
         f"The answers to all {shape.queries} queries on {contract.name} together are ({whole.epsilon:.4g}, {whole.delta:.2g})-DP, one "
         f"answer alone ({one.epsilon:.4g}, {one.delta:.2g})-DP: anyone who reads all of them and guesses whether a certain {whole.unit} "
         f"was among the private ones has odds at most {math.exp(whole.epsilon):.3g} times what they were, but for a chance of "
-        f"{whole.delta:.2g}. Each query draws new rows at rate {float(plan.rate):.4g} ({prompts}); {shape.aggregation}, {amount(plan.noise)}. "
+        f"{whole.delta:.2g}. {drawn}; {shape.aggregation}, {amount(plan.noise)}. "
         f"The {last}{ending} query is refused; asking the same queries again gives the "
         f"same answers at no cost. Every number of shots and every seed is a release of its own. The queries themselves are not protected."
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -51,12 +51,16 @@ class Placement:
     shape: Shape
     most_rows: int | None = None
     """Of one person; None where rows are protected."""
+    taking: Mapping[int, np.ndarray] | None = None
+    """Which rows take part in each query, shape (rows,), where that is not left to a sample."""
 
     @property
     def name(self) -> str:
         """What votes are stored under: the same for releases that see the same prompts and are asked alike."""
         shape = self.shape
-        sizes = (self.rate, shape.subsets, shape.rows, shape.alone, shape.clip if shape.alone else None)
+        sizes: tuple[object, ...] = (self.rate, shape.subsets, shape.rows, shape.alone, shape.clip if shape.alone else None)
+        if shape.similarity is not None:
+            sizes += (shape.similarity, shape.participations)
         return hashlib.sha256(self.key + repr(sizes).encode()).hexdigest()
 
     @cached_property
@@ -67,8 +71,8 @@ class Placement:
         return record_marks(identities(["\0".join(row).encode() for row in zip(*columns, strict=True)]), key=self.key)
 
     @cached_property
-    def _marks(self) -> np.ndarray:
-        """What a row's place follows from: of persons the same for all their rows, which fall into one prompt."""
+    def units(self) -> np.ndarray:
+        """Marks that a row's place follows from, shape (rows, bytes): of persons the same for all their rows, which fall into one prompt."""
         if self.most_rows is None:
             return self._own_marks
         return record_marks([person.encode() for person in self.train.data.column(PERSON).to_pylist()], key=self.key)
@@ -76,17 +80,27 @@ class Placement:
     @cached_property
     def _order(self) -> np.ndarray:
         """Rows by their marks, of a person no more than `most_rows`: it does not depend on where they stand in the table."""
-        order = np.lexsort((*self._own_marks.T, *self._marks.T[::-1]))
+        order = np.lexsort((*self._own_marks.T, *self.units.T[::-1]))
         if self.most_rows is None:
             return order
-        _, starts, counts = np.unique(self._marks[order], axis=0, return_index=True, return_counts=True)
+        _, starts, counts = np.unique(self.units[order], axis=0, return_index=True, return_counts=True)
         return order[np.arange(len(order)) - np.repeat(starts, counts) < self.most_rows]
+
+    @cached_property
+    def entering(self) -> np.ndarray:
+        """Which rows may take part at all, shape (rows,): of a person no more than `most_rows`."""
+        rows = np.zeros(self.train.row_count, dtype=bool)
+        rows[self._order] = True
+        return rows
 
     def groups(self, query: int) -> list[np.ndarray]:
         """Numbers of the rows in every prompt of a query; the first prompt of rows that are asked with alone has none."""
         subsets = keyed_subsets(
-            self._marks, key=self.key, query=query, sampling_rate=self.rate, subset_count=1 if self.shape.alone else self.shape.subsets
-        )[self._order]
+            self.units, key=self.key, query=query, sampling_rate=self.rate, subset_count=1 if self.shape.alone else self.shape.subsets
+        )
+        if self.taking is not None:
+            subsets[~self.taking[query]] = LEFT_OUT
+        subsets = subsets[self._order]
         if self.shape.alone:
             return [self._order[:0], *self._order[subsets != LEFT_OUT].reshape(-1, 1)]
         most = FULLEST * self.shape.rows

@@ -1,0 +1,222 @@
+"""DP-ICL by nearness: one text changes one prompt of the queries that it takes part in, and nobody else's."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from dpicl.errors import ModelError
+from dpicl.lm.embedding import HashedNGrams
+from dpicl.mechanisms.keyed_subsets import identities, record_marks
+from dpicl.methods import Options, unit_of
+from dpicl.methods.common import draws_for
+from dpicl.methods.dp_icl import DpIcl, Job, consult
+from dpicl.methods.ensemble.plan import Shape, plan_cell, plans, statement
+from dpicl.methods.ensemble.retrieval import Counted, admitted, row_points
+from dpicl.methods.ensemble.voting import Placement, Voters
+from dpicl.methods.memory import Memory
+from dpicl.methods.options import EnsembleOptions, EnsembleVariant
+from dpicl.pipeline import Cell, Unit
+from dpicl.randomness import Draws
+from dpicl.types import PrivateTable
+from tests.library.methods.test_dp_icl import Reader, contract, table
+
+MOST = 2
+SHAPE = Shape("votes", True, 3, 2, 5.0, 2, 3, similarity=0.4, participations=MOST)
+ALONE = replace(SHAPE, aggregation="soft-votes", gaussian=False)
+KEY, CELL = bytes(range(32)), Cell("icl", 1.0, 2)
+WORDS = st.sampled_from(["red apple", "red pear", "green pear", "green apple pie", "grey stone", "old grey stone wall"])
+FRUIT = ["red apple", "green pear", "grey stone", "red pear", "red apple"]
+
+
+def memory() -> Memory:
+    return Memory(Draws(0, "mail", simulated=True))
+
+
+def takers(private: PrivateTable, queries: Sequence[str], shape: Shape = SHAPE, most_rows: int | None = None) -> list[set[bytes]]:
+    """Marks of the units that take part, query by query."""
+    placement = Placement(private, KEY, Fraction(1), shape, most_rows)
+    taking = admitted(placement, list(enumerate(queries)), HashedNGrams(), None, memory(), CELL)
+    return [{unit.tobytes() for unit in placement.units[rows]} for rows in taking.values()]
+
+
+def mark_of_new(texts: Sequence[str], new: str) -> bytes:
+    """The mark of one record more: the last among those that are equal to it."""
+    ids = identities([f"good\0{text}".encode() for text in [*texts, new]])
+    return record_marks(ids[-1:], key=KEY)[0].tobytes()
+
+
+@settings(deadline=None)
+@given(st.lists(WORDS, max_size=12), WORDS, st.integers(0, 12), st.lists(WORDS, max_size=8), st.sampled_from([SHAPE, ALONE]))
+def test_a_text_more_changes_nobody_else_s_part_in_any_query(
+    texts: list[str], new: str, place: int, queries: list[str], shape: Shape
+) -> None:
+    texts = ["blue", *texts]
+    without, more = takers(table(texts), queries, shape), takers(table([*texts[:place], new, *texts[place:]]), queries, shape)
+    own = mark_of_new(texts, new)
+    assert [one - {own} for one in more] == without
+    assert sum(own in one for one in more) <= MOST
+
+
+@settings(deadline=None)
+@given(st.lists(WORDS, max_size=12), WORDS, st.integers(0, 12), st.lists(WORDS, min_size=1, max_size=6))
+def test_a_text_more_changes_one_prompt_of_the_queries_that_it_takes_part_in(
+    texts: list[str], new: str, place: int, queries: list[str]
+) -> None:
+    texts, changed = ["blue", *texts], []
+    prompts = []
+    for private in (table(texts), table([*texts[:place], new, *texts[place:]])):
+        placement = Placement(private, KEY, Fraction(1), SHAPE)
+        placement = replace(placement, taking=admitted(placement, list(enumerate(queries)), HashedNGrams(), None, memory(), CELL))
+        prompts.append([Voters(contract(), Reader()).prompts(placement, number, query) for number, query in enumerate(queries)])
+    for one, other in zip(*prompts, strict=True):
+        assert len(one) == len(other) == SHAPE.subsets
+        changed.append(sum(before != after for before, after in zip(one, other, strict=True)))
+    assert max(changed) <= 1 and sum(changed) <= MOST
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from("pqrs"), WORDS), max_size=12), st.lists(WORDS, min_size=1, max_size=4), st.lists(WORDS, max_size=8)
+)
+def test_all_texts_of_a_person_have_their_uses_together(others: list[tuple[str, str]], own: list[str], queries: list[str]) -> None:
+    found = []
+    for rows in ([("z", "blue"), *others], [*[("own", text) for text in own], ("z", "blue"), *others]):
+        people, texts = zip(*rows, strict=True)
+        private = PrivateTable(table(texts).data.append_column("person", pa.array(list(people), pa.string())))
+        found.append(takers(private, queries, most_rows=2))
+    mark = record_marks([b"own"], key=KEY)[0].tobytes()
+    assert [one - {mark} for one in found[1]] == found[0]
+    assert sum(mark in one for one in found[1]) <= MOST
+
+
+def test_a_text_takes_part_where_it_is_near_until_its_uses_are_spent() -> None:
+    assert [len(one) for one in takers(table(FRUIT), ["red apple"] * 4 + ["grey stone"])] == [3, 3, 0, 0, 1]
+
+
+def test_where_nobody_takes_part_the_prompts_are_asked_without_texts() -> None:
+    placement = Placement(table(FRUIT), KEY, Fraction(1), SHAPE)
+    taking = admitted(placement, [(0, "nothing alike")], HashedNGrams(), None, memory(), CELL)
+    prompts = Voters(contract(), Reader()).prompts(replace(placement, taking=taking), 0, "nothing alike")
+    assert len(prompts) == SHAPE.subsets and len({*prompts}) == 1 and prompts[0].count("Letter:") == 1
+
+
+class _Fragile(HashedNGrams):
+    """Fails on some texts; counts what it is asked."""
+
+    def __init__(self, bad: str = "", fails: bool = False) -> None:
+        self.bad, self.fails, self.asked = bad, fails, 0
+
+    def embed(self, texts: Sequence[str]) -> np.ndarray:
+        assert len(texts) == 1, "a text is placed on its own"
+        self.asked += 1
+        if self.fails or (self.bad and self.bad in texts[0]):
+            raise RuntimeError(texts[0])
+        return super().embed(texts)
+
+
+def test_a_text_that_cannot_be_placed_takes_no_part_and_leaves_the_others_alone() -> None:
+    rows = table(FRUIT).data.column("text")
+    points, whole = (row_points(rows, one, memory(), CELL) for one in (_Fragile("green"), HashedNGrams()))
+    assert not points[1].any()
+    assert np.array_equal(np.delete(points, 1, axis=0), np.delete(whole, 1, axis=0))
+
+
+def test_an_embedder_that_fails_on_public_texts_is_no_text_s_failure() -> None:
+    with pytest.raises(ModelError, match=r"'embedder' fails on a public question \(RuntimeError\)"):
+        row_points(table(FRUIT).data.column("text"), _Fragile(fails=True), memory(), CELL)
+
+
+def test_texts_are_placed_once() -> None:
+    embedder, stored, rows = _Fragile(), memory(), table(FRUIT).data.column("text")
+    first = row_points(rows, embedder, stored, CELL)
+    asked = embedder.asked
+    assert np.array_equal(row_points(rows, embedder, stored, CELL), first) and embedder.asked == asked
+
+
+def unit(*epsilons: float, **options: Any) -> Unit:
+    return unit_of("dp_icl", "mail", 0, epsilons, (2,), (), False, Options(dp_icl=EnsembleOptions(**options)))
+
+
+def test_a_resumed_release_asks_the_same_prompts() -> None:
+    """What follows from the queries is admitted anew, those that were answered included."""
+    declared, asked, rows = contract(), unit(5.0, similarity=0.4, participations=1), table(FRUIT)
+    draws, queries = draws_for(declared, 0), list(enumerate(["red apple", "red pear", "red apple"]))
+
+    def job(stored: Memory) -> Job:
+        return Job(declared, plans(declared, asked), draws, Memory(draws), stored, HashedNGrams())
+
+    whole, second, stored = Reader(), Reader(), Memory(draws)
+    consult(rows, queries, whole, job(Memory(draws)))
+    consult(rows, queries[:2], Reader(), job(stored))
+    consult(rows, queries, second, job(stored))
+    assert second.asked == whole.asked[4:]
+
+
+def test_retrieval_costs_its_participations_whatever_the_number_of_queries() -> None:
+    declared = contract().model_copy(update={"query_count": 1000})
+    found = plan_cell(declared, unit(2.0, similarity=0.4, participations=4), Cell("icl", 2.0, 2))
+    few = plan_cell(declared.model_copy(update={"query_count": 4}), unit(2.0, similarity=0.4, participations=9), Cell("icl", 2.0, 2))
+    assert found.rate == 1 and found.noise == few.noise and found.guarantee == few.guarantee
+    assert 1.98 <= found.guarantee.epsilon <= 2.0 and found.per_query.epsilon < 1.2
+    said = statement(declared, unit(2.0, similarity=0.4, participations=4), Cell("icl", 2.0, 2))
+    assert "similarity to it is at least 0.4 (in 2 prompts), and in 4 queries at most" in said and "1001st query is refused" in said
+
+
+@pytest.mark.parametrize(
+    "options", [{"participations": 3}, {"similarity": 0.0}, {"similarity": 1.0}, {"similarity": 0.5, "participations": 0}]
+)
+def test_options_that_mean_nothing_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match="participations|similarity"):
+        EnsembleVariant(**options)
+
+
+def test_releases_that_sample_keep_their_names() -> None:
+    assert "similarity" not in DpIcl().identity(contract(), unit(1.0), Cell("icl", 1.0, 2))
+    named = DpIcl().identity(contract(), unit(1.0, similarity=0.4), Cell("icl", 1.0, 2))
+    assert named["similarity"] == 0.4
+    assert DpIcl().embeds(contract(), unit(1.0, similarity=0.4), Cell("icl", 1.0, 2))
+
+
+@pytest.mark.exhaustive
+def test_ten_thousand_texts_overspend_in_no_query(capsys: pytest.CaptureFixture[str]) -> None:
+    chance = np.random.default_rng(0)
+    words = [f"word{number}" for number in range(200)]
+    texts = [" ".join(chance.choice(words, 8)) for _ in range(10_000)]
+    began = time.perf_counter()
+    placement = Placement(table(texts), KEY, Fraction(1), replace(SHAPE, similarity=0.15, participations=8))
+    queries = [(number, texts[number % 50]) for number in range(200)]
+    taking = admitted(placement, queries, HashedNGrams(), None, memory(), CELL)
+    took = time.perf_counter() - began
+    uses = sum(rows.astype(int) for rows in taking.values())
+    free = admitted(placement, queries, HashedNGrams(), _Unbounded(), memory(), CELL)
+    wanted = sum(rows.astype(int) for rows in free.values())
+    assert isinstance(uses, np.ndarray) and isinstance(wanted, np.ndarray)
+    assert uses.max() == 8 and np.array_equal(uses, np.minimum(wanted, 8)) and (wanted > 8).sum() > 1000
+    with capsys.disabled():
+        print(f"10,000 texts, 200 queries: {took:.0f} s, {(wanted > 8).sum()} texts near to more than 8, overspent {(uses > 8).sum()}")
+
+
+class _Unbounded(Counted):
+    """Everybody who is near takes part."""
+
+    key = KEY
+
+    def __init__(self) -> None:
+        super().__init__(most=10**9)
+
+
+def test_without_noise_rows_are_retrieved_too() -> None:
+    found = plan_cell(contract(), unit(math.inf, similarity=0.4), Cell("icl", math.inf, 2))
+    assert found.rate == 1 and found.shape.similarity == 0.4 and math.isinf(found.guarantee.epsilon)

@@ -1,0 +1,268 @@
+"""Queries by nearness, one after another: charged once for all, and no text takes part too often, whoever asks, dies or edits the file."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import re
+import signal
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dpicl.engine.ensemble_release
+from dpicl.engine import record_spending
+from dpicl.engine.ensemble_release import EnsembleRequest
+from dpicl.engine.files import read_json
+from dpicl.engine.query_session import Answered, QuerySession
+from dpicl.engine.record_spending import FileSpending
+from dpicl.engine.releases import open_ledger
+from dpicl.engine.settings import Settings
+from dpicl.errors import LedgerError
+from dpicl.lm.embedding import HASHED
+from dpicl.lm.spec import ModelSpec
+from dpicl.mechanisms.keyed_subsets import MARK_BYTES
+from dpicl.methods.ensemble.retrieval import Counted
+from dpicl.methods.options import EnsembleOptions
+from dpicl.pipeline import Cell
+from tests.harness import Place, install_texts, letters, new_place, run_here
+from tests.library.text_contracts import lines, records
+
+COUNT, MOST, ROWS = 128, 2, 40
+NEAR = EnsembleOptions(noise="exponential", similarity=0.2, participations=MOST)
+PROCESSES, THREADS = 8, 8
+ASKERS = PROCESSES * THREADS
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    place = new_place(tmp_path / "place")
+    install_texts(place, letters(privacy={"budget": {"epsilon": 5}}), lines(records(ROWS)), lines(records(4)))
+    with place.entered():
+        yield place
+
+
+def wish() -> EnsembleRequest:
+    contract = Settings.from_environment().texts("letters")
+    cell = Cell("icl", 2.0, 1)
+    return EnsembleRequest(contract.model_copy(update={"query_count": COUNT}), cell, ModelSpec(name="fake", kind="fake"), NEAR)
+
+
+def ask(*queries: str) -> list[Answered]:
+    return list(QuerySession(wish(), Settings.from_environment()).answer(queries))
+
+
+def near_to(number: int) -> str:
+    return f"Re {number}: letter {number} of ann"
+
+
+def spent() -> list[float]:
+    with open_ledger(Settings.from_environment()) as ledger:
+        ledger.verify()
+        return [entry.release.guarantee.epsilon for entry in ledger.entries("letters")]
+
+
+def uses(place: Place) -> np.ndarray:
+    """In which queries each member took part: shape (queries, members)."""
+    (folder,) = (place.home / "private" / "journals").glob("*/uses")
+    members = len((folder / "members").read_bytes()) // MARK_BYTES
+    bits = [np.frombuffer(path.read_bytes(), dtype=np.uint8) for path in sorted(folder.glob("*.bits"))]
+    return np.array([np.unpackbits(one, count=members) for one in bits])
+
+
+def test_the_cap_is_charged_once_and_every_text_stops_at_its_own_uses(place: Place) -> None:
+    first = ask(near_to(0))
+    more = ask(*[near_to(number) for number in range(1, 12)])
+    assert spent() == [pytest.approx(2.0)] and first[0].charged and not any(one.charged for one in more)
+    assert all(one.answer in ("Wanted", "Unwanted") for one in (*first, *more))
+    taken = uses(place)
+    assert taken.shape == (12, ROWS) and taken.sum(axis=0).max() == MOST and (taken.sum(axis=1)[:2] > 0).all()
+    assert not taken[-1].any(), "nobody has uses left, and the query is answered like any other"
+
+
+def test_a_query_asked_again_spends_nothing(place: Place) -> None:
+    before, taken = ask(near_to(0)), uses(place)
+    after = ask(near_to(0), near_to(0))
+    assert {one.answer for one in after} == {before[0].answer} and np.array_equal(uses(place), taken)
+
+
+def test_a_text_that_comes_later_takes_no_part_and_one_that_stays_keeps_its_uses(place: Place) -> None:
+    """Changed from query to query, a row would have uses anew."""
+    ask(near_to(0))
+    for version in range(1, 4):
+        changed = [
+            {**record, "body": f"{record['body']} {version}"} if number == 0 else record for number, record in enumerate(records(ROWS))
+        ]
+        (place.root / "data" / "letters" / "train.jsonl").write_bytes(lines(changed))
+        ask(f"{near_to(0)} {version}")
+    taken = uses(place)
+    assert taken.shape == (4, ROWS) and taken.sum(axis=0).max() == MOST
+    (gone,) = set(np.flatnonzero(taken[0])) - set(np.flatnonzero(taken[1]))
+    assert taken[:, gone].tolist() == [1, 0, 0, 0]
+
+
+@pytest.mark.parametrize("lost", ["members", "000000.bits", "uses"])
+def test_nothing_is_answered_where_what_was_spent_is_lost(place: Place, lost: str) -> None:
+    ask(near_to(0))
+    (folder,) = (place.home / "private" / "journals").glob("*/uses")
+    (folder if lost == "uses" else folder / lost).rename(place.root / "lost")
+    with pytest.raises(
+        LedgerError, match="letters: who took part in earlier queries is lost.*restore private/ from a backup, or .*another --count"
+    ):
+        ask(near_to(1))
+    assert ask(near_to(0))[0].repeated
+
+
+@pytest.mark.parametrize("damaged", ["members", "000000.bits"])
+def test_nothing_is_answered_where_what_was_spent_is_damaged(place: Place, damaged: str) -> None:
+    ask(near_to(0))
+    (folder,) = (place.home / "private" / "journals").glob("*/uses")
+    (folder / damaged).write_bytes(b"1")
+    with pytest.raises(LedgerError, match="is damaged"):
+        ask(near_to(1))
+
+
+def test_spending_is_its_owner_s_only_and_holds_no_text(place: Place) -> None:
+    ask(near_to(0))
+    (folder,) = (place.home / "private" / "journals").glob("*/uses")
+    assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600} and folder.stat().st_mode & 0o777 == 0o700
+    assert sorted(path.name for path in folder.iterdir()) == [".lock", "000000.bits", "members"]
+    assert not any(b"letter" in path.read_bytes() for path in folder.iterdir())
+
+
+def test_a_run_has_it_as_a_variant_that_is_charged_for_itself(place: Place) -> None:
+    install_texts(place, letters("cards", private=True), lines(records(ROWS)), lines(records(4)))
+    options = {"dp_icl": {"noise": "exponential", "variants": {"near": NEAR.model_dump(include={"noise", "similarity", "participations"})}}}
+    chosen = {"methods": ["dp_icl"], "datasets": ["cards"], "epsilons": ["1"], "shots": [1], "seeds": [0], "model": "fake"}
+    runs = [run_here(name, "private", **chosen, options=options) for name in ("one", "two")]
+    answers = [read_json(run / "units" / "dp_icl__cards__seed0" / "released_answers.json") for run in runs]
+    assert answers[0] == answers[1] and len(answers[0]) == 2
+    with open_ledger(Settings.from_environment()) as ledger:
+        charged = {entry.release.parameters.get("similarity"): entry.release for entry in ledger.entries("cards")}
+    assert {*charged} == {None, 0.2} and charged[0.2].parameters["embedder"] == HASHED
+    assert "similarity to it is at least 0.2" in (runs[0] / "report.md").read_text()
+
+
+def public_bytes(place: Place) -> str:
+    """What is printed, and charged with, where the answers are left out."""
+    queries = place.root / "queries.txt"
+    queries.write_text("\n".join(near_to(number) for number in range(6)) + "\nunlike anything\n")
+    finished = place.dpicl(
+        *("ask", "--queries", str(queries), "--contract", "letters", "--epsilon", "2", "--count", "16", "--model", "fake"),
+        *("--similarity", "0.2", "--participations", str(MOST), "--shots", "1"),
+    )
+    with open_ledger(Settings.from_environment()) as ledger:
+        entries = [(entry.release.parameters, entry.release.guarantee) for entry in ledger.entries("letters")]
+    return re.sub(r"Wanted|Unwanted", "ANSWER", f"{finished.returncode} {finished.stdout} {finished.stderr} {entries}")
+
+
+@pytest.mark.parametrize(
+    "other", [records(ROWS + 5), [{**one, "head": "Blue", "body": f"whale {n}"} for n, one in enumerate(records(ROWS))]]
+)
+def test_nothing_else_that_leaves_depends_on_who_took_part(place: Place, tmp_path: Path, other: list[Any]) -> None:
+    budget = {"budget": {"epsilon": 5, "delta": 0.01}}
+    install_texts(place, letters(privacy=budget), lines(records(ROWS)), lines(records(4)))
+    beside = new_place(tmp_path / "beside")
+    install_texts(beside, letters(privacy=budget), lines(other), lines(records(4)))
+    first = public_bytes(place)
+    with beside.entered():
+        second = public_bytes(beside)
+    assert first.startswith("0 ANSWER") and first.replace(str(place.root), "") == second.replace(str(beside.root), "")
+
+
+def test_kept_uses_are_those_of_a_release_whose_queries_all_come_at_once(tmp_path: Path) -> None:
+    """Rows of persons too, of which some are near and some are not."""
+    chance = np.random.default_rng(0)
+    units = chance.integers(0, 256, (20, MARK_BYTES), dtype=np.uint8)[chance.integers(0, 20, 60)]
+    units[:, -1] = 0  # which texts of bytes would lose
+    kept, counted = FileSpending("letters", tmp_path, MOST, b"", set), Counted(MOST)
+    for number in range(12):
+        is_near = chance.random(60) < 0.3
+        rows = kept.admit(number, units, is_near)
+        assert np.array_equal(rows, counted.admit(number, units, is_near)) and not (rows & ~is_near).any()
+        again = FileSpending("letters", tmp_path, MOST, b"", set).admit(number, units[::-1], is_near[::-1])
+        assert np.array_equal(again[::-1], rows), "asked again, in whatever order the rows are"
+
+
+def _asking(environment: Mapping[str, str], queries: list[list[str]], step: str | None) -> None:
+    """Threads that ask at once, each its own queries; or die before or after takers are written, votes are cast or an answer is kept."""
+    os.environ.update(environment)
+    if step is not None:
+        name, _, side = step.partition(" ")
+        owner, function = {
+            "uses": (FileSpending, "_write"),
+            "votes": (dpicl.engine.ensemble_release.dp_icl, "consult"),
+            "keep": (dpicl.engine.ensemble_release.EnsembleRelease, "_keep"),
+        }[name]
+        real = getattr(owner, function)
+
+        def deadly(*arguments: Any, **options: Any) -> Any:
+            if side == "after":
+                real(*arguments, **options)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        setattr(owner, function, deadly)
+    with ThreadPoolExecutor(len(queries)) as pool:
+        list(pool.map(lambda some: ask(*some), queries))
+
+
+def in_process(place: Place, queries: list[list[str]], step: str | None = None) -> Any:
+    process = multiprocessing.get_context("forkserver").Process(target=_asking, args=(place.environment, queries, step))
+    process.start()
+    return process
+
+
+@pytest.mark.parametrize("step", [f"{name} {side}" for name in ("uses", "votes", "keep") for side in ("before", "after")])
+def test_whoever_dies_what_was_spent_stands_and_no_text_overspends(place: Place, step: str) -> None:
+    """An answer that was seen was paid for before: whoever asks again has the same takers, and the rest no more than is left."""
+    process = in_process(place, [[near_to(0), near_to(1)]], step)
+    process.join(90)
+    assert process.exitcode == -signal.SIGKILL
+    had = [path.read_bytes() for path in sorted((place.home / "private").rglob("*.bits"))]
+    ask(*[near_to(number) for number in range(6)])
+    assert [path.read_bytes() for path in sorted((place.home / "private").rglob("*.bits"))][: len(had)] == had
+    taken = uses(place)
+    assert taken.shape == (6, ROWS) and taken.sum(axis=0).max() == MOST and len(spent()) == 1
+    if step == "keep before":
+        assert len(had) == 2, "takers are written before an answer is kept"
+
+
+def test_sixty_four_askers_overspend_no_text(place: Place) -> None:
+    """Each asks a query of its own and one that all ask."""
+    own = [[near_to(number), near_to(0)] for number in range(ASKERS)]
+    processes = [in_process(place, own[start : start + THREADS]) for start in range(0, ASKERS, THREADS)]
+    for process in processes:
+        process.join(400)
+    assert [process.exitcode for process in processes] == [0] * PROCESSES
+    taken = uses(place)
+    assert len(taken) == ASKERS and len(spent()) == 1
+    assert taken.sum(axis=0).tolist() == [MOST] * ROWS, "all are near to all queries: spent to the last use, and not beyond"
+
+
+def test_without_its_lock_askers_would_overspend(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the one above could not fail."""
+    ask(near_to(0))
+    real = FileSpending._uses
+
+    def slowly(self: FileSpending, *arguments: Any) -> np.ndarray:
+        found = real(self, *arguments)
+        time.sleep(0.5)
+        return found
+
+    monkeypatch.setattr(FileSpending, "_uses", slowly)
+    monkeypatch.setattr(record_spending, "locked", lambda path: nullcontext())
+    (folder,) = (place.home / "private" / "journals").glob("*/uses")
+    units = np.frombuffer((folder / "members").read_bytes(), dtype=np.uint8).reshape(-1, MARK_BYTES)
+
+    def admit(number: int) -> np.ndarray:
+        return FileSpending("letters", folder, MOST, b"", set).admit(number, units, np.ones(len(units), dtype=bool))
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(admit, range(1, 9)))
+    assert uses(place).sum(axis=0).max() > MOST
