@@ -119,7 +119,8 @@ class Losses:
             return np.maximum(np.where(losses < _DEPTH, small, losses - math.log(rate)), -self.most)
 
         def comes(losses: np.ndarray) -> np.ndarray:
-            return np.where(losses > floor, rate * self.at(before(losses)), -np.expm1(np.minimum(losses, 0)))
+            surely = -np.expm1(np.minimum(losses, 0))  # no curve is below it: the clamp of `before` would be
+            return np.where(losses > floor, np.maximum(rate * self.at(before(losses)), surely), surely)
 
         def goes(losses: np.ndarray) -> np.ndarray:
             upper = np.minimum(losses, -floor)

@@ -153,3 +153,60 @@ def test_other_steps_between_are_composed_too() -> None:
     whole = sequential([repeated(choice(0.2), 20), gaussian(sigma=3.0), pure(0.1)])
     parts = [epsilon_of(repeated(choice(0.2), 20)), epsilon_of(gaussian(sigma=3.0)), 0.1]
     assert max(parts) < epsilon_of(whole) < sum(parts)
+
+
+@pytest.mark.parametrize("rate", [0.02, 0.2, 0.6])
+@pytest.mark.parametrize(("reach", "count"), [(0.1, 20), (1.5, 1), (2.0, 3)])
+def test_sampled_curves_lie_above_what_any_curve_is(reach: float, count: int, rate: float) -> None:
+    """A hockey-stick divergence is at least 1 - e^x, and falls by at most e^x a step: else masses of a pair do not sum to 1."""
+    places = np.linspace(-1.2 * reach * count, 1.2 * reach * count, 801)
+    for curve in losses_of(reach, count).sampled(rate):
+        values = curve(places)
+        assert (values >= np.maximum(0, -np.expm1(places)) - 1e-12).all() and (values <= 1).all()
+        slopes = np.diff(values) / np.diff(np.exp(places))
+        assert (slopes >= -1 - 1e-9).all() and (slopes <= 1e-12).all()
+
+
+@pytest.mark.parametrize(("reach", "rate", "count", "releases"), [("0.1", "1/20", 20, 10), ("0.1", "1/5", 20, 10), ("3/2", "1/20", 1, 50)])
+def test_many_sampled_releases_cost_no_less_than_a_mechanism_that_is_composed_exactly(
+    reach: str, rate: str, count: int, releases: int
+) -> None:
+    """What an account adds up, against a lower bound of the delta of choices between two outcomes each, sampled, by convolution."""
+    release = price(
+        poisson_sampled(Fraction(rate), repeated(choice(float(Fraction(reach))), count)), neighbours=ADD, unit="row", delta=DELTA
+    )
+    spent = Spent.nothing()
+    for _ in range(releases):
+        spent = spent.plus(release)
+    epsilon = spent.cost(DELTA).epsilon
+    assert epsilon <= releases * release.epsilon * (1 + 1e-9)
+    worst = max(
+        _composed(float(Fraction(reach)), float(Fraction(rate)), count, releases, epsilon, share) for share in np.linspace(0.1, 0.9, 9)
+    )
+    assert 0 < worst <= DELTA * 1.001
+
+
+def _composed(reach: float, rate: float, count: int, releases: int, epsilon: float, share: float) -> float:
+    """Losses are rounded down to a grid, so that delta is never more than it is."""
+    t, step = share * reach, 1e-4
+    chance = math.expm1(t - reach) / math.expm1(-reach)
+    firsts = np.arange(count + 1)
+    own = comb(count, firsts) * chance**firsts * (1 - chance) ** (count - firsts)
+    other = own * np.exp(-(firsts * t + (count - firsts) * (t - reach)))
+    mixed = rate * own + (1 - rate) * other
+    places = np.floor(np.log(mixed / other) / step).astype(int)
+    mass = np.zeros(np.ptp(places) + 1)
+    np.add.at(mass, places - places.min(), mixed)
+    length = releases * (len(mass) - 1) + 1
+    size = 1 << (length - 1).bit_length()
+    together = np.maximum(np.fft.irfft(np.fft.rfft(mass, size) ** releases, size)[:length], 0)
+    losses = (places.min() * releases + np.arange(length)) * step
+    return float((together * np.maximum(-np.expm1(np.minimum(epsilon - losses, 0)), 0)).sum())
+
+
+def test_a_thousand_small_sampled_releases_have_a_price() -> None:
+    release = price(poisson_sampled(Fraction(1, 50), repeated(choice(0.5), 1)), neighbours=ADD, unit="row", delta=DELTA)
+    spent = Spent.nothing()
+    for _ in range(50):
+        spent = spent.plus(release)
+    assert 0 < spent.cost(DELTA).epsilon < 50 * release.epsilon
