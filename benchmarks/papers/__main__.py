@@ -21,7 +21,7 @@ from dpicl.methods.published.cells import papers
 ROOT, ITEMS = Path(__file__).parents[2], 131
 MINUTES = 15
 SMALL = ("--model", "tiny", "--queries", "2", "--seeds", "0")
-_SUMMARY = re.compile(r"Of (\d+) printed numbers (\d+) are within noise, (\d+) differ, and (\d+) were not run")
+_SUMMARY = re.compile(r"Of (\d+) printed numbers (\d+) are within noise, (\d+) differ, (\d+) are too noisy to tell, and (\d+) were not run")
 
 
 def items() -> list[dict[str, str]]:
@@ -37,7 +37,7 @@ def numbers(row: dict[str, str]) -> range:
 
 def is_settled(row: dict[str, str]) -> bool:
     """Done, with a file that is there, or impossible with a reason."""
-    return (ROOT / row["note"]).exists() if row["state"] == "done" else row["state"] == "impossible" and len(row["note"]) > 20
+    return (ROOT / row["note"]).is_file() if row["state"] == "done" else row["state"] == "impossible" and len(row["note"]) > 20
 
 
 def checklist(figures: Figures) -> None:

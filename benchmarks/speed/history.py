@@ -38,6 +38,8 @@ def write(found: Ratios) -> None:
 def add(figures: Figures) -> None:
     """Put this commit's ratios into the table, and ask of each that it is not below 85 % of the median of those before."""
     before, own = read(), {}
+    told = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False).stdout.strip()
+    before.pop(told, None)  # a commit that is measured again
     for name, shown, goal, _ in list(figures.lines):
         if not shown.endswith("x"):
             continue
@@ -45,6 +47,4 @@ def add(figures: Figures) -> None:
         if earlier := [ratios[name] for ratios in before.values() if name in ratios]:
             usual = statistics.median(earlier)
             figures.at_least(f"{name}-against-the-last-commits", value / usual if goal.startswith(">=") else usual / value, LEAST)
-    told = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False).stdout.strip()
-    before.pop(told, None)
     write({**before, told or "unknown": own})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import time
 from collections.abc import Iterable
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from dpicl.engine.run_folder import Plan
     from dpicl.methods.published.cells import Paper
 
+LEFT_OUT = "the data set was not chosen"
 WORDS_A_ROW, TIMED = 30, 8
 """For an estimate of time: words of one demonstration, and prompts that are timed."""
 
@@ -75,8 +77,8 @@ def reproduce(
 def _chosen(paper: Paper, tables: str | None) -> list[str]:
     there = [table.name for table in paper.tables]
     chosen = there if tables is None else split_values(tables)
-    if wrong := [one for one in chosen if one not in there]:
-        raise ParameterError("tables", wrong[0], f"tables of {paper.name}: {', '.join(there)}")
+    if not chosen or any(one not in there for one in chosen):
+        raise ParameterError("tables", next((one for one in chosen if one not in there), ""), f"tables of {paper.name}: {', '.join(there)}")
     return chosen
 
 
@@ -86,27 +88,44 @@ class Campaign:
     def __init__(self, paper: Paper, tables: list[str], name: str, models: list[str], changes: dict[str, Any]) -> None:
         from dpicl.methods.published.cells import ALL_SETS
 
-        self.paper, self.tables, self.name, self.models = paper, tables, name, models
+        if not models:
+            raise ParameterError("model", "", "the name of a model, or several")
+        self.paper, self.tables, self.name, self.models = paper, tables, name, list(dict.fromkeys(models))
         self.missing: dict[str, str] = {}
         wanted = [table for table in paper.tables if table.name in tables]
         pipelines = dict.fromkeys(table.pipeline for table in wanted if table.pipeline)
         if "IV" in tables:  # which compares the runs of two others
             pipelines |= dict.fromkeys(table.pipeline for table in paper.tables if table.pipeline and table.name in ("II", "III"))
         known = {*Settings.current().contract_names(), *Settings.current().text_names()}
-        named = {cell.dataset for table in wanted for cell in table.cells}
-        self.missing |= dict.fromkeys(named - known - {ALL_SETS}, "there is no contract of this name")
-        self.parts = [part for model in models for pipeline in pipelines if (part := self._part(str(pipeline), model, changes)) is not None]
+        self._printed = {cell.dataset for table in wanted for cell in table.cells}
+        of_paper = {cell.dataset for table in paper.tables for cell in table.cells} - {ALL_SETS}
+        if unknown := [one for one in changes.get("datasets", ()) if one not in of_paper]:
+            raise ParameterError("datasets", unknown[0], f"data sets of {paper.name}: {', '.join(sorted(of_paper))}")
+        self.missing |= dict.fromkeys(self._printed - known - {ALL_SETS}, "there is no contract of this name")
+        self.parts = [
+            part for model in self.models for pipeline in pipelines if (part := self._part(str(pipeline), model, changes)) is not None
+        ]
 
     def _part(self, pipeline: str, model: str, changes: dict[str, Any]) -> Part | None:
-        """A run on the data sets that are here; None where none is."""
+        """A run on the data sets that the tables print and that are here; None where none is. One that has begun stays as it was planned."""
         from dpicl.engine.pipelines import find_pipeline, load_pipelines
+        from dpicl.engine.run_folder import read_plan, run_folder
+        from dpicl.methods.published.cells import ALL_SETS
 
         settings = Settings.current()
+        slug = "".join(letter if letter.isalnum() else "-" for letter in model)[-30:].strip("-")
+        mark = "" if slug == model else "-" + hashlib.sha256(model.encode()).hexdigest()[:6]
+        run_id = f"{self.name}-{pipeline}-{slug}{mark}"
+        folder = run_folder(settings, run_id)
         usual = find_pipeline(load_pipelines(settings.pipelines), pipeline)
+        printed = [one for one in usual.datasets if one in self._printed or ALL_SETS in self._printed]
+        begun = read_plan(folder).pipeline.datasets if (folder / "plan.json").exists() else None
         here = []
-        for dataset in usual.datasets:
-            if dataset not in changes.get("datasets", usual.datasets):
-                self.missing[dataset] = "the data set was not chosen"
+        for dataset in printed:
+            if dataset not in changes.get("datasets", printed):
+                self.missing[dataset] = LEFT_OUT
+            elif begun is not None and dataset not in begun:
+                self.missing[dataset] = f"run {run_id} began without it; choose another --name to run it"
             elif why := _absent(dataset, settings):
                 self.missing[dataset] = why
             else:
@@ -114,18 +133,22 @@ class Campaign:
         if not here:
             self.missing[pipeline] = "none of its data sets is here"
             return None
-        slug = "".join(letter if letter.isalnum() else "-" for letter in model.rpartition("/")[2])[:30]
-        narrowed = {**changes, "datasets": here, "model": model}
-        return Part(pipeline, model, f"{self.name}-{pipeline}-{slug}"[:90], narrowed)
+        return Part(pipeline, model, run_id, {**changes, "datasets": here, "model": model})
 
     def look(self) -> None:
         """Say what will be run, what is missing, and about how long it takes."""
         for what, why in sorted(self.missing.items()):
-            note(f"{what}: not run, because {why}")
+            if why != LEFT_OUT:
+                note(f"{what}: not run, because {why}")
         table = new_table("run", "data sets", "prompts", "about")
         rates: dict[str, float] = {}
+        from dpicl.engine.run_folder import run_folder
+
         for part in self.parts:
             plan = _plan(part)
+            if (run_folder(Settings.current(), part.run_id) / "manifest.json").exists():
+                table.add_row(part.run_id, ", ".join(plan.pipeline.datasets), "0", "done")
+                continue
             if part.model not in rates:
                 rates[part.model] = _seconds_of_a_prompt(plan)
             prompts = _prompts(plan)
@@ -142,10 +165,10 @@ class Campaign:
         execute, settings = executor_named(executor), Settings.current()
         for part in self.parts:
             folder = run_folder(settings, part.run_id)
-            check_stored(folder, _plan(part))
-            if (folder / "manifest.json").exists():
-                continue
             try:
+                check_stored(folder, _plan(part))
+                if (folder / "manifest.json").exists():
+                    continue
                 do_run(
                     part.pipeline, part.changes, part.run_id, execute, resume=(folder / "plan.json").exists(), workers=workers, period=None
                 )
@@ -189,11 +212,13 @@ def _absent(dataset: str, settings: Settings) -> str:
     from dpicl.text.read import find_texts
 
     contract = settings.declared(dataset)
+    if not contract.privacy.budget.benchmark:
+        return "its contract here is your own, with a budget, and a paper's tables are for public data"
     try:
         if isinstance(contract, Contract):
             find_rows(contract, data_folder=settings.data, cache_folder=settings.cache)
         else:
-            find_texts(contract, data_folder=settings.data)
+            find_texts(contract, data_folder=settings.data, cache_folder=settings.cache)
     except DpiclError as error:
         return error.message
     return ""

@@ -112,18 +112,24 @@ def fetch_published(contract: TextContract, settings: Settings) -> FetchedTexts:
     SourceError: it cannot be had, or is not the one that the contract states.
     """
     name = f"{contract.name}:{PUBLISHED}"
-    pinned = _entered(settings).get(name, {}).get("files", {})
+    before = _entered(settings).get(name, {})
+    assert contract.edition_of is not None
+    published = contract.edition_of.stated.source.published
+    version = (published and published.revision) or ""
+    pinned = before.get("files", {}) if before.get("revision", version) == version else {}  # of another commit nothing is known
     fetched = fetch_texts(contract, settings.own("cache"), pinned=pinned, endpoint=settings.hub)
-    declare(name, Content(texts_digest(fetched.table), fetched.table.num_rows), settings, fetched.digests)
+    declare(name, Content(texts_digest(fetched.table), fetched.table.num_rows), settings, fetched.digests, version)
     return fetched
 
 
-def declare(name: str, content: Content, settings: Settings, files: Mapping[str, str] | None = None) -> None:
-    """Enter content into this installation's registry, in the place of what the name stood for; `files` are the digests of a download."""
+def declare(name: str, content: Content, settings: Settings, files: Mapping[str, str] | None = None, revision: str = "") -> None:
+    """Enter content into this installation's registry, in the place of what the name stood for; `files` are the digests of a download at a
+    revision.
+    """
     settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
     with locked(settings.home / f"{REGISTRY}.lock"):
         entry: dict[str, Any] = {"digest": content.digest, "added_utc": datetime.now(UTC).isoformat(timespec="seconds")}
-        entry |= {"files": dict(files)} if files else {}
+        entry |= {"files": dict(files), "revision": revision} if files else {}
         write_json(settings.home / REGISTRY, {**_entered(settings), name: entry}, mode=PRIVATE_MODE, replace=True)
 
 

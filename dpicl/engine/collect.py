@@ -183,7 +183,7 @@ def _command(plan: Plan) -> str:
     options = [f"--{name.replace('_', '-')} {','.join(map(str, grid[name]))}" for name in _GRID if grid[name]]
     models = [
         f"--{name} {shlex.quote(value)}"
-        for name, value in (("model", plan.pipeline.model), ("generator", plan.pipeline.generator))
+        for name, value in (("model", plan.pipeline.model), ("generator", plan.pipeline.generator), ("embedder", plan.pipeline.embedder))
         if value
     ]
     queries = [f"--queries {plan.pipeline.queries}"] if plan.pipeline.queries else []

@@ -58,9 +58,10 @@ def charges(
     accounts = {account.name: account for account in ledger.accounts()}
     by_account: dict[str, dict[str, Release]] = {}
     for unit in chosen:
-        contract = plan.contract_of(unit, settings.declared(unit.dataset))
+        declared = settings.declared(unit.dataset)
+        contract, extra = plan.contract_of(unit, declared), plan.fewer_queries(unit, declared)
         period = plan.period_of(unit.dataset)
-        releases = list(named_releases(ledger, contract, unit, settings, period=period, **models).values())
+        releases = list(named_releases(ledger, contract, unit, settings, period=period, extra=extra, **models).values())
         account = open_account(ledger, contract, unit.method, settings)
         accounts[account.name] = account
         if contract.evaluation == "charged":

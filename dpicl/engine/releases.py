@@ -267,7 +267,8 @@ def plan_facts(folder: UnitFolder) -> dict[str, Any]:
         facts |= {"writer": fingerprint(plan.writing_model), "embedder": embedder_fingerprint(plan.embedder)}
     if folder.method.answers_queries:
         texts = read_queries(folder).data.column("text").to_pylist()
-        facts["extra"] = {QUERIES: hashlib.sha256(json.dumps(texts).encode()).hexdigest()}
+        fewer = plan.fewer_queries(folder.unit, folder.settings.declared(folder.unit.dataset))
+        facts["extra"] = {**fewer, QUERIES: hashlib.sha256(json.dumps(texts).encode()).hexdigest()}
     return facts
 
 

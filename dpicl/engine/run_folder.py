@@ -78,6 +78,11 @@ class Plan:
         assert isinstance(declared, TextContract)
         return declared.model_copy(update={"query_count": min(most, declared.query_count)})
 
+    def fewer_queries(self, unit: Unit, declared: Declared) -> dict[str, Any]:
+        """What the name of a release says of that, besides the contract; nothing where it answers as many as the contract states."""
+        asked = self.contract_of(unit, declared)
+        return {} if asked == declared or not isinstance(asked, TextContract) else {"query_count": asked.query_count}
+
     @property
     def writing_model(self) -> ModelSpec:
         """The model that reads private texts."""

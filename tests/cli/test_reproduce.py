@@ -10,11 +10,14 @@ from pathlib import Path
 import pytest
 
 from dpicl.engine.pipelines import Pipeline, load_pipelines
-from dpicl.methods.published.cells import ALL_SETS, Paper, PrintedCell, PrintedTable, papers
+from dpicl.engine.plan import plan_for
+from dpicl.engine.run_folder import run_folder, write_plan
+from dpicl.engine.settings import Settings
+from dpicl.methods.published.cells import ALL_SETS, Paper, PrintedCell, PrintedTable, papers, slips
 from dpicl.pipeline import CommonOptions
 from dpicl.report.compare import side_of
 from dpicl.report.reproduce import Made, judged
-from tests.harness import Place, call_main, complaint, new_place, run_here, said
+from tests.harness import Place, call_main, complaint, install, new_place, run_here, said, shop, shop_rows
 from tests.library.examples import ROOT
 
 Capture = pytest.CaptureFixture[str]
@@ -54,7 +57,7 @@ def test_the_papers_tables_are_all_there() -> None:
 
 def test_arithmetic_tables_come_out_as_printed(place: Place, capsys: Capture) -> None:
     told = said(capsys, "reproduce", "dp-tabicl", "V")
-    assert "Of 40 printed numbers 40 are within noise, 0 differ, and 0 were not run." in told
+    assert "Of 40 printed numbers 40 are within noise, 0 differ, 0 are too noisy to tell, and 0 were not run." in told
     told = said(capsys, "reproduce", "dp-few-shot", "9")
     assert "Of 20 printed numbers 20 are within noise" in told
 
@@ -72,6 +75,9 @@ def test_what_is_not_here_is_said_beside_each_number(place: Place, capsys: Captu
     [
         (("dp-tab",), "paper=dp-tab: expected one of dp-tabicl, dp-few-shot, dp-icl"),
         (("dp-icl", "7"), "tables=7: expected tables of dp-icl"),
+        (("dp-icl", ""), "tables=: expected tables of dp-icl"),
+        (("dp-tabicl", "III", "--datasets", "bloood"), "datasets=bloood: expected data sets of dp-tabicl: adult"),
+        (("dp-tabicl", "III", "--model", ""), "model=: expected the name of a model"),
     ],
 )
 def test_a_mistake_is_one_sentence(place: Place, capsys: Capture, arguments: tuple[str, ...], phrase: str) -> None:
@@ -95,8 +101,8 @@ def _verdict(folder: Path, *, value: float | None = None, **changes: object) -> 
     return found.kind, found.why
 
 
-def test_the_same_number_is_within_noise(demo: Path) -> None:
-    assert _verdict(demo) == ("within noise", "")
+def test_the_same_number_of_few_queries_is_too_noisy_to_tell(demo: Path) -> None:
+    assert _verdict(demo) == ("too noisy to tell", ""), "ten queries tell little"
 
 
 def test_another_number_differs_and_says_what_is_known(demo: Path) -> None:
@@ -121,3 +127,28 @@ def test_noise_is_wider_with_fewer_queries(demo: Path) -> None:
         )
     }
     assert own >= round(1.96 * math.sqrt(0.25 / 10) * 0.6, 3), "ten queries tell little"
+
+
+def test_a_contract_with_a_budget_is_never_charged(place: Place, capsys: Capture) -> None:
+    contract = shop("blood")
+    contract["privacy"] = {**contract["privacy"], "budget": {"epsilon": 5}}
+    del contract["split"]
+    install(place, contract, shop_rows(40))
+    told = said(capsys, "reproduce", "dp-tabicl", "III", "--datasets", "blood")
+    assert (
+        "blood: not run, because its contract here is your own, with a budget" in told and not (place.root / "home" / "ledger.db").exists()
+    )
+
+
+def test_a_run_that_has_begun_stays_as_it_was_planned(place: Place, capsys: Capture) -> None:
+    command = ("reproduce", "dp-tabicl", "XIII", "--dry-run")
+    settings = Settings.from_environment()
+    name = "dp-tabicl-table-3-as-printed-tiny"
+    plan = plan_for("table-3-as-printed", {"datasets": ["blood"], "model": "tiny"}, settings, name)
+    write_plan(run_folder(settings, name), plan)
+    told = said(capsys, *command)
+    assert f"car: not run, because run {name} began without it; choose another --name to run it" in told
+
+
+def test_misprinted_cells_are_no_results() -> None:
+    assert len(slips()) == 16 and {cell.epsilon for cell in slips()} == {math.inf}

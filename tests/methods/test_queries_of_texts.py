@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from dpicl.engine.plan import plan_for
-from dpicl.engine.quote import charges
+from dpicl.engine.quote import charges, quote_plan
 from dpicl.engine.releases import open_ledger
 from dpicl.engine.settings import Settings
 from dpicl.report.load import load_run
@@ -49,6 +49,14 @@ def test_so_many_are_asked_and_the_report_says_so(here: Place, pipeline: str) ->
     promised = " ".join(one.statement for one in run.manifest.guarantees)
     assert pipeline != "dp-icl" or "all 3 queries" in promised
     assert pd.notna(run.results["accuracy"]).any()
+
+
+@pytest.mark.parametrize(("queries", "before"), [(3, 1), (4, 0), (None, 0)])
+def test_a_quote_tells_answers_to_fewer_queries_from_those_that_were_charged(here: Place, queries: int | None, before: int) -> None:
+    _made("dp-icl")
+    settings = Settings.from_environment()
+    (line,) = quote_plan(plan_for("dp-icl", {**GRID, "queries": queries}, settings), settings)
+    assert (line.releases, line.charged_before) == (1, before)
 
 
 def _made(pipeline: str) -> Path:

@@ -111,9 +111,9 @@ def model_digest(folder: Path, revision: str) -> str:
 
 
 def encoder_digest(folder: Path, revision: str) -> str:
-    """The same of a sentence encoder, whose pooling has a folder of its own."""
-    inner = (path for path in folder.glob("*/*.json") if path.parent.name[:1].isdigit())
-    return files_digest(sorted([*(path for path in folder.iterdir() if path.suffix in (*_DIGESTED, ".txt")), *inner]), revision)
+    """The same of a sentence encoder, whose parts may have folders of their own, weights in them too."""
+    inner = (path for path in folder.glob("*/*") if path.parent.name[:1].isdigit())
+    return files_digest(sorted(path for path in (*folder.iterdir(), *inner) if path.suffix in (*_DIGESTED, ".txt")), revision)
 
 
 def files_digest(files: Sequence[Path], revision: str) -> str:

@@ -66,6 +66,18 @@ def papers() -> dict[str, Paper]:
     return {paper.name: paper for paper in found}
 
 
+@cache
+def slips() -> frozenset[PrintedCell]:
+    """Cells of Table III without noise that equal Table XIII's, which is another model: what its own were cannot be recovered."""
+    tables = {table.name: table.cells for table in papers()["dp-tabicl"].tables}
+    other = {(cell.dataset, cell.shots): (cell.value, cell.deviation) for cell in tables["XIII"] if _is_clear(cell)}
+    return frozenset(cell for cell in tables["III"] if _is_clear(cell) and other[cell.dataset, cell.shots] == (cell.value, cell.deviation))
+
+
+def _is_clear(cell: PrintedCell) -> bool:
+    return cell.system == "icl" and cell.epsilon == math.inf
+
+
 def _dp_tabicl() -> Iterator[PrintedTable]:
     local = "the estimate is rounded to as many rows as there are, and not up"
     central = "noise is drawn exactly, and bounds are the contract's"

@@ -10,10 +10,10 @@ from itertools import groupby
 from dpicl.methods.published.cells import Paper, PrintedTable
 from dpicl.report import words
 from dpicl.report.blocks import Banner, Block, Bullets, Cell, Fold, Report, Section, Table, Text
-from dpicl.report.reproduce.verdicts import DIFFERS, NOT_RUN, WITHIN, Made, Verdict, judged
+from dpicl.report.reproduce.verdicts import DIFFERS, NOT_RUN, UNCLEAR, WITHIN, Made, Verdict, judged
 
 Judged = Sequence[tuple[PrintedTable, list[Verdict]]]
-_MARKS = {WITHIN: "above", DIFFERS: "differs", NOT_RUN: ""}
+_MARKS = {WITHIN: "above", UNCLEAR: "", DIFFERS: "differs", NOT_RUN: ""}
 _DECIMALS = {"queries": 0}
 
 
@@ -26,7 +26,7 @@ def verdicts_of(paper: Paper, tables: Iterable[str], made: Made) -> Judged:
 def summary(found: Judged) -> str:
     """How many cells came out how, in a sentence."""
     counts = Counter(verdict.kind for _, verdicts in found for verdict in verdicts)
-    return f"Of {sum(counts.values())} printed numbers {counts[WITHIN]} are within noise, {counts[DIFFERS]} differ, and {counts[NOT_RUN]} were not run."
+    return f"Of {sum(counts.values())} printed numbers {counts[WITHIN]} are within noise, {counts[DIFFERS]} differ, {counts[UNCLEAR]} are too noisy to tell, and {counts[NOT_RUN]} were not run."
 
 
 def page_of(paper: Paper, found: Judged, made: Made) -> Report:
@@ -55,8 +55,8 @@ def _overview(found: Judged) -> Table:
     rows = []
     for table, verdicts in found:
         counts = Counter(verdict.kind for verdict in verdicts)
-        rows.append((Cell(f"{table.name}: {table.title}"), *(Cell(str(counts[kind])) for kind in (WITHIN, DIFFERS, NOT_RUN))))
-    return Table("Verdicts by table", (*Cell.of_text("table"), *map(Cell, (WITHIN, DIFFERS, NOT_RUN))), tuple(rows))
+        rows.append((Cell(f"{table.name}: {table.title}"), *(Cell(str(counts[kind])) for kind in _MARKS)))
+    return Table("Verdicts by table", (*Cell.of_text("table"), *map(Cell, _MARKS)), tuple(rows))
 
 
 def _blocks(table: PrintedTable, verdicts: list[Verdict]) -> Iterator[Block]:
@@ -65,7 +65,7 @@ def _blocks(table: PrintedTable, verdicts: list[Verdict]) -> Iterator[Block]:
     for (dataset, model), group in groupby(ordered, key=lambda one: (one.cell.dataset, one.model)):
         own = list(group)
         counts = Counter(verdict.kind for verdict in own)
-        note = ", ".join(f"{counts[kind]} {kind}" for kind in (WITHIN, DIFFERS, NOT_RUN) if counts[kind])
+        note = ", ".join(f"{counts[kind]} {kind}" for kind in _MARKS if counts[kind])
         title = f"{dataset}, {model}" if model and table.pipeline else dataset
         yield Fold(title, (_table(table, title, own),), level=3, note=note)
 

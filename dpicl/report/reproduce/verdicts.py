@@ -1,4 +1,4 @@
-"""A verdict on every printed number: within noise, differs because of what is known to differ, or not run, and why.
+"""A verdict on every printed number: within noise, too noisy to tell, differs because of what is known to differ, or not run, and why.
 
     (1)  d = ours - printed,  half = 1.96 sqrt(m (1 - m) / n + v / S + s^2 / 5),  within noise where |d| <= half
 
@@ -18,12 +18,14 @@ from scipy.special import stdtr
 
 from dpicl.contract.declared import Declared
 from dpicl.contract.text import TextContract
-from dpicl.methods.published.cells import ALL_SETS, PrintedCell, PrintedTable
+from dpicl.methods.published.cells import ALL_SETS, PrintedCell, PrintedTable, slips
 from dpicl.methods.published.noise_cells import table_nine
 from dpicl.report.compare.sides import Side
 from dpicl.report.reproduce.computed import COMPUTED
 
-WITHIN, DIFFERS, NOT_RUN = "within noise", "differs", "not run"
+WITHIN, DIFFERS, UNCLEAR, NOT_RUN = "within noise", "differs", "too noisy to tell", "not run"
+WIDEST = 0.1
+"""Half an interval, beyond which a number that is near tells little."""
 PAPER_RUNS, CERTAIN, SIGNIFICANT = 5, 1.96, 0.05
 
 
@@ -76,6 +78,10 @@ def _measured(cell: PrintedCell, table: PrintedTable, model: str, made: Made) ->
         return Verdict(cell, model, NOT_RUN, f"not run because {_left_out(cell, side)}")
     ours, half = found
     close = abs(ours - cell.value) <= half
+    if close and half > WIDEST:
+        return Verdict(cell, model, UNCLEAR, "", ours, half)
+    if cell in slips():
+        return Verdict(cell, model, DIFFERS, "differs because the paper prints another model's number", ours, half)
     reasons = "" if close else "; ".join(_reasons(cell, table, side, made)) or "of what is not known"
     return Verdict(cell, model, WITHIN if close else DIFFERS, "" if close else f"differs because {reasons}", ours, half)
 
