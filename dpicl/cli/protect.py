@@ -23,7 +23,7 @@ from dpicl.engine.releases import one_ledger
 from dpicl.engine.settings import Settings
 from dpicl.errors import ParameterError
 from dpicl.release.demonstrations import FORMS
-from dpicl.release.release import TABLE_FORMS, check_has_rows
+from dpicl.release.release import TABLE_FORMS, check_has_quality, check_has_rows
 from dpicl.release.texts import quote_of, release_of
 from dpicl.yaml_file import parse_yaml
 
@@ -75,6 +75,8 @@ def release_to_file(
     """
     form = _checked(form, method, [out, *([] if quality is None else [quality])])
     settings = Settings.from_environment()
+    if quality is not None:
+        check_has_quality(settings.declared(dataset), method)
     with one_ledger(settings):
         if os.path.lexists(certificate_of(out)):  # of a command that was killed before its file, and so was charged
             quotes = quote_of(dataset, method, settings, shots=shots, options=_chosen(options), **how)

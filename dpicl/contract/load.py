@@ -11,6 +11,7 @@ from dpicl.contract.declared import Declared
 from dpicl.contract.derive import VERSION
 from dpicl.contract.models import Contract
 from dpicl.contract.rules import check_public_digest, check_references
+from dpicl.contract.series import check_no_series, check_series
 from dpicl.contract.text import FreeText, TextContract
 from dpicl.errors import DeclarationError
 from dpicl.yaml_file import parse_yaml, read_declaration, validate
@@ -26,11 +27,13 @@ def parse_contract(content: Any, file: str) -> Contract | TextContract:
     if kind is None:
         table = validate(Contract, content, file)
         check_references(table, file)
+        check_series(table, file)
         return table
     if kind != "text":
         raise DeclarationError(file, "kind", f"got {str(kind)[:60]!r}", "text, or no such key for a table")
     texts = validate(TextContract, content, file)
     _check_text_references(texts, file)
+    check_no_series(texts, file)
     return texts
 
 

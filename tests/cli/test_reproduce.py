@@ -69,7 +69,10 @@ def test_what_is_not_here_is_said_beside_each_number(place: Place, capsys: Captu
 
 @pytest.mark.parametrize(
     ("arguments", "phrase"),
-    [(("dp-tab",), "paper=dp-tab: expected one of dp-tabicl, dp-few-shot, dp-icl"), (("dp-icl", "7"), "tables=7: expected tables of dp-icl")],
+    [
+        (("dp-tab",), "paper=dp-tab: expected one of dp-tabicl, dp-few-shot, dp-icl"),
+        (("dp-icl", "7"), "tables=7: expected tables of dp-icl"),
+    ],
 )
 def test_a_mistake_is_one_sentence(place: Place, capsys: Capture, arguments: tuple[str, ...], phrase: str) -> None:
     assert phrase in complaint(call_main(["reproduce", *arguments], capsys))
