@@ -26,8 +26,8 @@ def parse_contract(content: Any, file: str) -> Contract | TextContract:
     kind = content.get("kind") if isinstance(content, dict) else None
     if kind is None:
         table = validate(Contract, content, file)
-        check_references(table, file)
         check_series(table, file)
+        check_references(table, file)
         return table
     if kind != "text":
         raise DeclarationError(file, "kind", f"got {str(kind)[:60]!r}", "text, or no such key for a table")

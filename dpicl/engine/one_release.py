@@ -122,7 +122,9 @@ def plan_of(
     if method not in TABULAR or not isinstance(contract := settings.declared(dataset), Contract):
         raise ParameterError("method", method, f"one of {', '.join(TABULAR)} on a table; texts are released by `dpicl run`")
     if METHODS[method].is_series(contract):  # named by its first period; `series` makes those that are over
-        periods = {dataset: contract.releases.calendar.periods[0]}
+        calendar = contract.releases.calendar
+        periods = {dataset: calendar.periods[0]}
+        _ = period is None or calendar.index(period)
     else:
         periods = periods_of([dataset], settings, period)
     stated, known = dict(options or {}), METHODS[method].options.model_fields

@@ -97,6 +97,7 @@ class MstTabicl(CentralRows[Counts]):
 
     def series(self, contract: Contract, unit: Unit, cell: Cell) -> Series:
         """The horizon that a contract states. Raises PrivacyError: its budget has no such delta; ParameterError: there is no such structure."""
+        self.refuse(contract, unit)
         chosen, delta, sizes = unit.chosen(self.options), self._checked_delta(contract, unit), row_encoding(contract).sizes
         return Series.of(contract, sizes, epsilon=epsilon_of(cell), delta=delta, structure=chosen.structure)
 
