@@ -34,7 +34,7 @@ from dpicl.engine.releases import open_ledger
 from dpicl.engine.series import Horizon, release_planned
 from dpicl.engine.settings import Settings
 from tests.harness import Place, new_place
-from tests.library.series_contracts import FIRST, NAME, after, series_tree, visits
+from tests.library.series_contracts import NAME, after, series_tree, visits
 
 KILLS, PERIODS, EPSILON = 500, 12, "2"
 _CHANGES = ("os.link", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "shutil.rmtree")
@@ -77,17 +77,16 @@ def measure(figures: Figures) -> None:
 def killed_nights(kills: int, *, seed: int = 0, mutate: Mutation = None) -> Verdict:
     """Horizon after horizon until so many processes were killed; `mutate` breaks the protocol in each of them."""
     verdict, number = Verdict(), 0
-    with own_fork_server(["benchmarks.series.kills"]):
+    with own_fork_server(["benchmarks.series.warm"]):
         while verdict.kills < kills:
-            with tempfile.TemporaryDirectory(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None) as folder:  # noqa: S108 - its own
+            with tempfile.TemporaryDirectory(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None) as folder:
                 _horizon(Path(folder), random.Random(f"{seed} {number}"), verdict, kills, mutate)
             number += 1
     return verdict
 
 
 def _horizon(root: Path, chance: random.Random, verdict: Verdict, kills: int, mutate: Mutation) -> None:
-    place, seen = new_place(root / "place"), Seen()
-    (place.root / "contracts" / f"{NAME}.yaml").write_text(yaml.safe_dump(series_tree(), sort_keys=False))
+    place, seen = new_horizon(root, chance), Seen()
     for night in range(1, PERIODS + 1):
         for _ in range(chance.choice((1, 2, 3))):
             _deliver(place, chance)
@@ -101,6 +100,14 @@ def _horizon(root: Path, chance: random.Random, verdict: Verdict, kills: int, mu
             break
     verdict.unrecovered += night - len(seen.published)
     verdict.second_draws += seen.second
+
+
+def new_horizon(root: Path, chance: random.Random) -> Place:
+    """An installation with a table that grows."""
+    place = new_place(root / "place")
+    (place.root / "contracts" / f"{NAME}.yaml").write_text(yaml.safe_dump(series_tree(), sort_keys=False))
+    _deliver(place, chance)
+    return place
 
 
 def _deliver(place: Place, chance: random.Random) -> None:
@@ -119,7 +126,7 @@ def _deliver(place: Place, chance: random.Random) -> None:
 def _together(place: Place, night: int, dealt: list[int | None] | list[int], mutate: Mutation) -> list[int | None]:
     """Exit codes of processes that make a night at once; each dies before its change of that number, if it gets there."""
     context = multiprocessing.get_context("forkserver")
-    processes: list[BaseProcess] = [context.Process(target=_night, args=(place, night, one, mutate)) for one in dealt]
+    processes: list[BaseProcess] = [context.Process(target=make_night, args=(place, night, one, mutate)) for one in dealt]
     for one in processes:
         one.start()
     for one in processes:
@@ -128,7 +135,8 @@ def _together(place: Place, night: int, dealt: list[int | None] | list[int], mut
     return [one.exitcode for one in processes]
 
 
-def _night(place: Place, night: int, dies: int | None, mutate: Mutation) -> None:
+def make_night(place: Place, night: int, dies: int | None, mutate: Mutation) -> None:
+    """Make the night after so many days, and die before a change of that number, if any."""
     logging.disable(logging.CRITICAL)
     if mutate is not None:
         mutate()
@@ -187,7 +195,3 @@ def _observe(place: Place, seen: Seen) -> None:
             seen.frozen[int(path.name)].add(hashlib.sha256(path.read_bytes()).hexdigest())
     for period in [period for period, hashes in seen.published.items() if not hashes]:
         del seen.published[period]
-
-
-if __name__ == "__main__":
-    print(FIRST, killed_nights(int(sys.argv[1]) if len(sys.argv) > 1 else 20))

@@ -44,6 +44,11 @@ class Frozen:
     entered: Entered
 
 
+def new_name(_counts: ExactCounts) -> str:
+    """At random, whatever was counted: the ledger shows it."""
+    return secrets.token_hex(_NAME_BYTES)
+
+
 @dataclass(frozen=True)
 class FrozenPeriods:
     """The periods of one horizon, by the id of its release; `where` names it in messages."""
@@ -56,7 +61,7 @@ class FrozenPeriods:
     def freeze(self, period: int, counts: ExactCounts, entered: Entered, *, before: str) -> Frozen:
         """Write a period, unless it is there; gives what stands."""
         contents = (
-            (_NAME, secrets.token_hex(_NAME_BYTES).encode()),
+            (_NAME, new_name(counts).encode()),
             (_BEFORE, before.encode()),
             (_COUNTS, _packed({name: _narrow(table) for name, table in counts.arrays().items()})),
             (_ENTERED, _packed({"persons": entered.persons, "rows": _narrow(entered.rows)})),

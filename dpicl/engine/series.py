@@ -79,10 +79,15 @@ def release_planned(
     contract = settings.declared(unit.dataset)
     if METHODS[unit.method].is_series(contract):
         assert isinstance(contract, Contract)
-        return _released(plan, unit, contract, settings, until=until, window=window, now=now or datetime.now(UTC))
+        return _released(plan, unit, contract, settings, until=until, window=window, now=now or clock())
     if window is not None:
         raise ParameterError("window", window, f"no such option: {contract.name} has no horizon that {METHODS[unit.method].title} counts")
     return release_once(plan, settings)
+
+
+def clock() -> datetime:
+    """The time, which decides what periods are over."""
+    return datetime.now(UTC)
 
 
 def _released(
