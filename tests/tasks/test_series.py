@@ -308,6 +308,29 @@ def test_the_program_that_holds_the_rows_gives_those_of_the_night(place: Place) 
     assert (account.account, account.releases) == ("visitors", DAYS + 1)
 
 
+def test_a_forecast_says_until_when_periods_are_paid(place: Place) -> None:
+    night(5)
+    told = place.dpicl("forecast", COLUMNS="400")
+    assert told.returncode == 0, told.stderr
+    assert "visits: its periods are paid from 2026-03-01 until 2026-03-12, 5 of 12 are released" in told.stdout
+    assert "not enough for one more; what is released stands for ever" in told.stdout
+    with open_ledger(Settings.current()) as ledger:
+        ledger.set_cap(NAME, 20.0, 1e-6)
+    assert "enough for at least 20 more, until 2026-11-07" in place.dpicl("forecast", COLUMNS="400").stdout
+
+
+def test_a_page_over_all_periods_reads_no_row(place: Place) -> None:
+    night(9)
+    (place.root / "data" / f"{NAME}.csv").unlink()
+    made = place.dpicl("series", NAME, "--epsilon", "2", "--window", "3", "--out", "page.html")
+    assert made.returncode == 0 and made.stdout == "page.html: 9 of 12 periods\n", made.stderr
+    page = (place.root / "page.html").read_text()
+    assert all(words in page for words in ("Series of visits", "2026-03-09", "Rows by period", "chance without drift", "All 12 periods"))
+    for changed, refused in ((("--epsilon", "1"), "no period of this horizon is released"), (("--epsilon", "2"), "a new file")):
+        answer = place.dpicl("series", NAME, "--out", "page.html" if "2" in changed else "other.html", *changed)
+        assert answer.returncode == 2 and refused in answer.stderr
+
+
 def test_counts_of_a_night_are_those_of_its_rows(place: Place) -> None:
     """At next to no noise: the windows of what was published."""
     tree = series_tree()
