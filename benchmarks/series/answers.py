@@ -40,7 +40,7 @@ def measure(figures: Figures) -> None:
         recent = _auc(codes, series.window(released, PERIODS - LAST + 1, PERIODS), 0)
         whole = ExactCounts.of(PrivateCodes(codes.train), codes.sizes)
         ways = {part: [_once(codes, whole, Fraction(1, part), seed) for seed in range(SEEDS)] for part in (1, PERIODS)}
-        pairs = len(chosen_pairs(released[-1]) or [])
+        pairs = len(chosen_pairs(released[series.structure - 1]) or [])
         print(
             f"{name}: {len(codes.train):,} rows, {pairs} pairs; AUC of the last {LAST} nights {np.mean(nightly):.4f} (least {min(nightly):.4f}), "
             f"of one release {np.mean(ways[1]):.4f}, of a budget split by {PERIODS} {np.mean(ways[PERIODS]):.4f}, "
@@ -80,7 +80,7 @@ def _nights(series: Series, codes: Codes, arrived: np.ndarray) -> list[Arrays]:
     history: list[ExactCounts] = []
     released: list[Arrays] = []
     for period in range(1, series.periods + 1):
-        chosen = chosen_pairs(released[-1]) if period > series.structure else None
+        chosen = chosen_pairs(released[series.structure - 1]) if period > series.structure else None
         counts = ExactCounts.of(PrivateCodes(codes.train[arrived == period]), codes.sizes)
         kept = series.kept(counts, period, chosen)
         small = {scope: table.astype(np.int16) for scope, table in kept.tables.items()}

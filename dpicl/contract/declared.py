@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from fractions import Fraction
+from functools import lru_cache
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints, field_validator, model_validator
@@ -74,6 +75,12 @@ class Privacy(Frozen):
         return self
 
 
+@lru_cache(maxsize=64)
+def _calendar(every: Every, first: datetime, length: int | str) -> Calendar | None:
+    """A property of frozen models that is looked up for every period."""
+    return Calendar.over(every, first=first, length=length)
+
+
 def _as_count(value: object) -> object:
     """A number that is written as text, as a number."""
     return int(value) if isinstance(value, str) and value.isdecimal() else value
@@ -114,7 +121,7 @@ class Releases(Frozen):
         """The periods of the horizon. Raises ValueError: there are none, or too many."""
         if self.every == "once" or self.horizon is None:
             raise ValueError("a horizon needs periods; expected `every: day`, week, month, quarter or year")
-        calendar = Calendar.over(self.every, first=self.first_day, length=self.horizon)
+        calendar = _calendar(self.every, self.first_day, self.horizon)
         if calendar is None:
             raise ValueError(
                 f"horizon is {str(self.horizon)[:40]!r}; expected 1 to {MOST_PERIODS} periods: a number, or a time such as 2 years"

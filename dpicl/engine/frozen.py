@@ -5,19 +5,22 @@ Trust       Private: exact counts, and keyed hashes of who entered. Sealed with 
 Guarantee   none spent. Whatever became of the table, and however often a period is tried, its release is drawn from these counts: the first
             that were written stand. Each has a random name, which the ledger notes with the period's charge: others are refused from then on.
 
-    series/<horizon>/00031      of the state home: name, the name of the period before, counts, persons
+    series/<horizon>/00031      of the state home: its name and that of the period before; counts, persons and their rows, one after another
 
 A backup holds none of it: a ledger that came back continues no horizon (`ledger.horizons`).
 """
 
 from __future__ import annotations
 
-import io
+import json
 import secrets
 import shutil
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -30,7 +33,7 @@ from dpicl.tabular.central.exact_counts import ExactCounts
 from dpicl.tabular.reading.participation import Entered
 
 FOLDER = "series"
-_NAME, _BEFORE, _COUNTS, _ENTERED = "name", "before", "counts.npz", "entered.npz"
+_ABOUT, _ARRAYS = "about.json", "arrays"
 _NAME_BYTES = 16
 
 
@@ -60,12 +63,9 @@ class FrozenPeriods:
 
     def freeze(self, period: int, counts: ExactCounts, entered: Entered, *, before: str) -> Frozen:
         """Write a period, unless it is there; gives what stands."""
-        contents = (
-            (_NAME, new_name(counts).encode()),
-            (_BEFORE, before.encode()),
-            (_COUNTS, _packed({name: _narrow(table) for name, table in counts.arrays().items()})),
-            (_ENTERED, _packed({"persons": entered.persons, "rows": _narrow(entered.rows)})),
-        )
+        about, arrays = _packed(counts, entered)
+        named = json.dumps({**about, "name": new_name(counts), "before": before}).encode()
+        contents = ((_ABOUT, named), (_ARRAYS, zlib.compress(arrays, 1)))
         self.settings.own(FOLDER, self.horizon)
         write_whole(self._path(period), lambda file: write_archive(file, self._key(period), iter(contents)))
         stands = self.read(period)
@@ -81,15 +81,13 @@ class FrozenPeriods:
             return None
         try:
             contents = dict(read_archive(path, self._key(period)))
-            entered = _unpacked(contents[_ENTERED])
-            counts = ExactCounts.read(_unpacked(contents[_COUNTS]))
-        except (ParameterError, KeyError, ValueError):
+            about = json.loads(contents[_ABOUT])
+            counts, entered = _unpacked(about, zlib.decompress(contents[_ARRAYS]))
+        except (ParameterError, KeyError, ValueError, zlib.error):
             raise LedgerRefusedError(
                 f"{self.where}: the counts of period {period} are damaged, or of another installation; {RESTART}"
             ) from None
-        return Frozen(
-            contents[_NAME].decode(), contents[_BEFORE].decode(), counts, Entered(entered["persons"], entered["rows"].astype(np.int64))
-        )
+        return Frozen(about["name"], about["before"], counts, entered)
 
     def history(self, periods: int) -> list[Frozen]:
         """Periods 1 to `periods`, each of which names the one before. Raises LedgerRefusedError: one is lost, or is another one."""
@@ -126,12 +124,22 @@ def _narrow(values: np.ndarray) -> np.ndarray:
     return values.astype(np.min_scalar_type(-most - 1))
 
 
-def _packed(arrays: Mapping[str, np.ndarray]) -> bytes:
-    content = io.BytesIO()
-    np.savez_compressed(content, allow_pickle=False, **arrays)
-    return content.getvalue()
+def _packed(counts: ExactCounts, entered: Entered) -> tuple[dict[str, Any], bytes]:
+    """All arrays one after another, and what they are: many small files of arrays would take longer to read than to count."""
+    tables = _narrow(np.concatenate([table.ravel() for table in counts.tables.values()]))
+    rows = _narrow(entered.rows)
+    about = {"sizes": counts.sizes, "scopes": list(counts.tables), "counts": tables.dtype.str, "persons": len(rows), "rows": rows.dtype.str}
+    return about, tables.tobytes() + entered.persons.tobytes() + rows.tobytes()
 
 
-def _unpacked(content: bytes) -> dict[str, np.ndarray]:
-    with np.load(io.BytesIO(content), allow_pickle=False) as stored:
-        return dict(stored)
+def _unpacked(about: Mapping[str, Any], content: bytes) -> tuple[ExactCounts, Entered]:
+    sizes, scopes = tuple(about["sizes"]), [tuple(scope) for scope in about["scopes"]]
+    shapes = [tuple(sizes[column] for column in scope) for scope in scopes]
+    flat = np.frombuffer(content, about["counts"], sum(map(prod, shapes)))
+    tables, place = {}, 0
+    for scope, shape in zip(scopes, shapes, strict=True):
+        tables[scope] = flat[place : place + prod(shape)].reshape(shape)
+        place += prod(shape)
+    persons = np.frombuffer(content, np.uint64, about["persons"], flat.nbytes)
+    rows = np.frombuffer(content, about["rows"], about["persons"], flat.nbytes + persons.nbytes)
+    return ExactCounts(sizes, tables), Entered(persons, rows.astype(np.int64))

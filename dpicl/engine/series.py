@@ -101,10 +101,10 @@ def _released(
         published = horizon.published(over)
         made, is_new = over - len(published), False
         if made:
-            horizon.check_goes_on(len(published))
+            history = horizon.history(len(published))
             with _private_plan(plan, settings):
                 is_new = horizon.charge()
-                published += horizon.make(range(len(published) + 1, over + 1), published, _rows(plan, settings))
+                published = horizon.make(over, history, published, _rows(plan, settings))
         drawn = horizon.series.window(published[:last], first, last)
         names = contract.releases.calendar.periods
         derived = f"{contract.name}: {made} periods released now, {over} of {len(names)} in all; rows are of {names[first - 1]} to {names[last - 1]}."
@@ -173,7 +173,7 @@ class Horizon:
     @property
     def frozen(self) -> FrozenPeriods:
         """What its periods counted."""
-        return FrozenPeriods(self.settings, ledger_key(self.settings), self.release.release_id, self.contract.name)
+        return FrozenPeriods(self.settings, self._key, self.release.release_id, self.contract.name)
 
     def charge(self) -> bool:
         """Charge the price of all periods, unless it was charged, and publish what the horizon is; whether it was charged now."""
@@ -187,13 +187,22 @@ class Horizon:
     def published(self, periods: int) -> list[Arrays]:
         """What the first so many periods published, up to the first that did not."""
         released: list[Arrays] = []
+        won = {entry.release.release_id for entry in self.ledger.entries(self.release.account) if entry.artefact_sha256 is not None}
         for period in range(1, periods + 1):
             part = self.part(period)
-            if self.ledger.published(part.release_id) is None:
+            if part.release_id not in won:
                 break
             with np.load(io.BytesIO(self._releases(part).read(self.ledger, self.cell)), allow_pickle=False) as stored:
                 released.append(dict(stored))
         return released
+
+    @cached_property
+    def _key(self) -> bytes:
+        return ledger_key(self.settings)
+
+    @cached_property
+    def _contract(self) -> str:
+        return contract_digest(self.contract)
 
     def part(self, period: int, frozen: str = "") -> Release:
         """A period's release, which costs nothing beside the horizon; its name says nothing of rows, `frozen` is that of its counts."""
@@ -201,12 +210,12 @@ class Horizon:
         facts = {PART: self.release.release_id, "index": period, PERIOD: name, "simulated": False}
         guarantee = self.release.guarantee
         named = release_id(
-            ledger_key(self.settings),
+            self._key,
             account=self.release.account,
             mechanism=self.unit.method,
             mechanism_version=METHODS[self.unit.method].draw_version,
             parameters=facts,
-            contract_digest=contract_digest(self.contract),
+            contract_digest=self._contract,
             neighbours=guarantee.neighbours,
             period=name,
         )
@@ -214,36 +223,39 @@ class Horizon:
         free = Guarantee(0.0, 0.0, guarantee.neighbours, guarantee.unit, event)
         return Release(named, self.release.account, self.unit.method, {**facts, "frozen": frozen}, free)
 
-    def check_goes_on(self, made: int) -> None:
-        """Refuse for free what would be refused after rows were read. Raises LedgerRefusedError: what is frozen of the periods made is lost."""
-        self.frozen.history(made)
+    def history(self, made: int) -> list[Frozen]:
+        """What is frozen of the periods that are made. Raises LedgerRefusedError: some is lost, or is not what the ledger notes, so that what
+        would be refused after rows were read is refused for free.
+        """
+        history = self.frozen.history(made)
         for period in (made, made + 1):
             noted = self.ledger.find(self.part(period).release_id) if 1 <= period <= self.series.periods else None
             stands = self.frozen.read(period) if noted is not None else None
             if noted is not None and (stands is None or stands.name != noted.release.parameters["frozen"]):
                 raise LedgerRefusedError(f"{self.contract.name}: the counts of period {period} are lost, or others; {RESTART}")
+        return history
 
-    def make(self, periods: range, published: Sequence[Arrays], rows: PrivateTable) -> list[Arrays]:
-        """Freeze, note, draw and publish these periods in order, of which those before stand; gives what they published."""
-        history, made = self.frozen.history(periods.start - 1), list(published)
+    def make(self, over: int, history: Sequence[Frozen], published: Sequence[Arrays], rows: PrivateTable) -> list[Arrays]:
+        """Freeze, note, draw and publish in order the periods that are over and not `published`; gives what all of them published."""
+        frozen, made = list(history), list(published)
         arrived = arrival_periods(rows, str(self.contract.source.arrived), self.contract.releases)
-        for period in periods:
+        for period in range(len(made) + 1, over + 1):
             chosen = chosen_pairs(made[self.series.structure - 1]) if period > self.series.structure else None
             stands = self.frozen.read(period)
             if stands is None:
                 own = PrivateTable(rows.data.take(np.flatnonzero(arrived == period)))
-                counts, entered = self._counted(own, Entered.together(one.entered for one in history))
-                before = history[-1].name if history else ""
+                counts, entered = self._counted(own, Entered.together(one.entered for one in frozen))
+                before = frozen[-1].name if frozen else ""
                 stands = self.frozen.freeze(period, self.series.kept(counts, period, chosen), entered, before=before)
-            history.append(stands)
-            made.append(self._released(period, history, made))
+            frozen.append(stands)
+            made.append(self._released(period, frozen, made))
         if len(made) == self.series.periods:
             self.frozen.forget()
-        return made[len(published) :]
+        return made
 
     def _counted(self, rows: PrivateTable, entered: Entered) -> tuple[ExactCounts, Entered]:
         """Exact counts of the rows of a period that enter, and whose they are."""
-        key = bytes.fromhex(keyed_hash(ledger_key(self.settings), "participation", self.release.release_id))
+        key = bytes.fromhex(keyed_hash(self._key, "participation", self.release.release_id))
         places, new = entering_rows(rows, self.contract, entered, key=key)
         return ExactCounts.of(PrivateCodes(row_bins(rows, self.contract)[places]), self.series.sizes), new
 

@@ -47,7 +47,7 @@ VERSION = 1
 """Raised when the same parameters would draw something else: in a horizon's name."""
 COLUMNS, PAIRS, CHOSEN = "columns", "pairs", "chosen"
 Arrays = Mapping[str, np.ndarray]
-"""What is published of a period: noisy sums over columns, shape (cells,); from the structure's on those over pairs, and which these are,
+"""What is published of a period: noisy sums over columns, shape (cells,); from the structure's on those over pairs, and in it which these are,
 shape (pairs, 2); all int64.
 """
 
@@ -113,7 +113,8 @@ class Series:
             chosen = list(self._choice(history, [*released, drawn], stream))
         else:
             chosen = chosen_pairs(released[self.structure - 1]) or []
-        drawn[CHOSEN] = np.array(chosen, dtype=np.int64).reshape(-1, 2)
+        if period == self.structure:
+            drawn[CHOSEN] = np.array(chosen, dtype=np.int64).reshape(-1, 2)
         if chosen:
             deliveries = self._pair_deliveries(history, [(*pair, self.features) for pair in chosen])
             drawn[PAIRS] = self.pairs(len(chosen)).release(deliveries, period=period - self.structure + 1, stream=stream)

@@ -202,15 +202,15 @@ def _forgotten_entries(_: Any) -> Any:
 def _read_anew(make: Any) -> Any:
     """What earlier nights counted is taken from tonight's table."""
 
-    def made(self: Horizon, periods: range, published: Any, rows: PrivateTable) -> Any:
+    def made(self: Horizon, over: int, history: Any, published: Any, rows: PrivateTable) -> Any:
         arrived = arrival_periods(rows, str(self.contract.source.arrived), self.contract.releases)
         before: list[Any] = []
-        for period in range(1, periods.start):
+        for period in range(1, len(history) + 1):
             own = PrivateTable(rows.data.take(np.flatnonzero(arrived == period)))
             counts, entered = self._counted(own, Entered.together(one.entered for one in before))
             (self.settings.home / "series" / self.release.release_id / f"{period:05}").unlink()
             before.append(self.frozen.freeze(period, counts, entered, before=before[-1].name if before else ""))
-        return make(self, periods, published, rows)
+        return make(self, over, before, published, rows)
 
     return made
 
