@@ -9,9 +9,9 @@ from __future__ import annotations
 import sys
 
 from benchmarks.figures import Figures
-from benchmarks.series import answers, counters, kills, nights
+from benchmarks.series import answers, commands, counters, kills, nights
 
-PARTS = {"counters": counters, "nights": nights, "answers": answers, "kills": kills}
+PARTS = {"counters": counters, "nights": nights, "commands": commands, "answers": answers, "kills": kills}
 
 
 def main() -> None:
