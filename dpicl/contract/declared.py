@@ -155,8 +155,9 @@ class Declared(Frozen):
 
     @property
     def tells_row_count(self) -> bool:
-        """Whether the number of rows is public: of a benchmark, and where a row is only ever exchanged for another."""
-        return self.privacy.budget.benchmark or (self.privacy.unit == "row" and self.privacy.neighbours == "replace-one")
+        """Whether the number of rows is public: of a benchmark, and where a row is only ever exchanged for another, at the same time."""
+        exchanged = self.privacy.unit == "row" and self.privacy.neighbours == "replace-one"
+        return self.privacy.budget.benchmark or (exchanged and self.releases.horizon is None)
 
     @property
     def evaluation(self) -> Evaluation:

@@ -98,13 +98,18 @@ def _released(
         check_plan(plan, settings)
         horizon = Horizon.of(ledger, plan, contract, unit, settings)
         over = contract.releases.calendar.over_by(now, contract.releases.every)
-        published = horizon.published(over)
-        made, is_new = over - len(published), False
-        if made:
-            history = horizon.history(len(published))
-            with _private_plan(plan, settings):
-                is_new = horizon.charge()
-                published = horizon.make(over, history, published, _rows(plan, settings))
+        before = published = horizon.published(over)
+        is_new = False
+        if len(before) < over:
+            try:
+                history = horizon.history(len(before))
+                with _private_plan(plan, settings):
+                    is_new = horizon.charge()
+                    published = horizon.make(over, history, before, _rows(plan, settings))
+            except LedgerRefusedError:  # or a twin has made the last night meanwhile, and what was frozen is gone
+                if len(published := horizon.published(over)) < over:
+                    raise
+        made = over - len(before)
         drawn = horizon.series.window(published[:last], first, last)
         names = contract.releases.calendar.periods
         derived = f"{contract.name}: {made} periods released now, {over} of {len(names)} in all; rows are of {names[first - 1]} to {names[last - 1]}."

@@ -3,7 +3,8 @@
 Trust       Central: a curator holds the rows; only noisy counts leave, and rows are drawn from these.
 Unit        One row; or one person, of whom at most m rows enter.
 Neighbours  ADD_OR_REMOVE_ONE; a contract with REPLACE_ONE is charged twice. A person costs m rows. With Gaussian noise epsilon is for the
-            contract's unit and neighbours: the noise is for m rows, and under REPLACE_ONE for one removed and one added.
+            contract's unit and neighbours: the noise is for m rows, and under REPLACE_ONE for one removed and one added. Of a table that
+            grows neighbours are histories of it, and a person's rows are bounded in the whole horizon (`mst_series`).
 Guarantee   epsilon-DP, delta = 0; with Gaussian noise (epsilon, delta)-DP. The model, rows drawn from it, and which of them demonstrate are post-processing: any number of shots and
             queries for the price of one release.
 Paper       MST (arXiv 2108.04978) in the place of the group averages of Carey, Bhaila, Edemacu and Wu 2024 (arXiv 2403.05681).
@@ -102,7 +103,9 @@ class MstTabicl(CentralRows[Counts]):
         return Series.of(contract, sizes, epsilon=epsilon_of(cell), delta=delta, structure=chosen.structure)
 
     def alternatives(self, contract: Contract) -> Sequence[tuple[Mapping[str, str], int]]:
-        """Both kinds of noise, where the contract's budget has a delta to spend."""
+        """Both kinds of noise, where the contract's budget has a delta to spend; none of a series, which is no release of one table."""
+        if self.is_series(contract):
+            return ()
         return (({}, 4), *([({"noise": "gaussian"}, 4)] if contract.privacy.budget.delta else []))
 
     def releases(self, contract: Contract, unit: Unit) -> dict[Cell, Cost]:

@@ -352,3 +352,9 @@ def test_what_leaves_holds_no_count_without_noise(place: Place) -> None:
     night(3)
     assert all(np.abs(one[COLUMNS]).max() > 2**10 for one in published()), "sums in steps of 2^16, with noise on them"
     assert isinstance(after(1), datetime) and issubclass(LedgerRefusedError, LedgerError) and issubclass(BudgetError, PrivacyError)
+
+
+def test_a_plan_compares_what_releases_the_table_at_once(place: Place) -> None:
+    """A horizon is planned by nothing yet, and breaks no plan."""
+    told = place.dpicl("plan", NAME, "--rows", "500", "--epsilons", "1", "--signal", "strong", timeout=300)
+    assert told.returncode == 0, told.stderr

@@ -71,6 +71,12 @@ def test_what_a_guarantee_would_hang_in_the_air_without_is_refused(key: str, val
         series_contract(changed(series_tree(), key, value))
 
 
+def test_how_many_rows_there_are_is_not_public_where_a_replaced_row_may_come_on_another_day() -> None:
+    privacy = {"neighbours": "replace-one", "budget": {"epsilon": 3, "delta": 1e-6}}
+    assert not series_contract(series_tree(privacy=privacy)).tells_row_count
+    assert series_contract(series_tree(privacy=privacy, releases={"every": "day"}, source={"file": "visits.csv"})).tells_row_count
+
+
 def test_bounds_of_a_horizon_mean_nothing_without_one() -> None:
     tree = series_tree(releases={"every": "day"}, source={"file": "visits.csv"})
     with pytest.raises(DeclarationError, match="max_rows_in_horizon: has no meaning without a horizon"):
