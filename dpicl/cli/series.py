@@ -21,7 +21,7 @@ def series(
     option: MethodOptions = None,
     window: Annotated[int, typer.Option(min=1, help="Number of last periods that are compared with those before.")] = 30,
 ) -> None:
-    """Write a page over all periods of a table with a horizon: rows, their noise, the budget, and which columns drift. No row is read."""
+    """Write a page over all periods of a series. It has rows with their noise, the budget, and which columns drift; no row is read."""
     from dpicl.cli.protect import chosen_options
     from dpicl.engine.files import publish
     from dpicl.report.series import series_facts, series_page

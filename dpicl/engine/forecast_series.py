@@ -15,6 +15,7 @@ from dpicl.engine.releases import open_ledger
 from dpicl.engine.series import PART
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
+from dpicl.methods import METHODS
 
 _MOST = 20
 """Horizons that are looked ahead."""
@@ -61,7 +62,7 @@ def series_forecasts(settings: Settings) -> list[SeriesForecast]:
 
 
 def _of(ledger: Ledger, contract: Contract, settings: Settings) -> Iterator[SeriesForecast]:
-    stated = account_of(contract, "mst_tabicl")
+    stated = account_of(contract, next(name for name, one in METHODS.items() if one.is_series(contract)))
     account = ledger.find_account(stated, addresses_of(contract, settings), named=contract.account is not None)
     entries: list[Entry] = [] if account is None else ledger.entries(account.name)
     for entry in entries:
