@@ -19,11 +19,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpicl.engine.given import Schema, given_rows, schema_contract, with_account
-from dpicl.engine.one_release import plan_of, release_once
+from dpicl.engine.one_release import plan_of
 from dpicl.engine.plan import check_plan
 from dpicl.engine.query_session import Answered, QuerySession, request_of
 from dpicl.engine.quote import AccountQuote, quote_plan
 from dpicl.engine.releases import one_ledger, open_ledger
+from dpicl.engine.series import release_planned
 from dpicl.engine.settings import Settings
 from dpicl.engine.state_home import check_one_home
 from dpicl.errors import ParameterError
@@ -158,6 +159,7 @@ class Session:
         population: int | None = None,
         anyway: bool = False,
         generator: str | None = None,
+        window: int | None = None,
         **options: Any,
     ) -> Release:
         """Release a table, once: charged in its account before a row is read. Of texts, the release that a run has made.
@@ -172,10 +174,12 @@ class Session:
             trust: who sees true rows: `central`, a curator; `local`, the client alone.
             shots: how many demonstrations a method makes whose release depends on their number.
             budget: the cap of a new account; the schema's if left out, or else what this release costs.
-            period: where the contract releases again each month, say, another one than now.
+            period: where the contract releases again each month, say, another one than now; of a horizon, one that is over.
             population: about how many rows there are, as publicly stated.
             anyway: make a release all the same that would be little but noise at the stated number of rows.
             generator: of texts, the model that wrote them, where several have.
+            window: where the contract has a horizon, how many periods the rows are of, up to `period`; all if left out. All that are over and
+                not made yet are made first, in order, under the horizon's one charge.
             options: of the method, in place of its usual ones.
 
         Raises:
@@ -184,10 +188,10 @@ class Session:
         settings = self._with_rows(rows, schema, method, trust, account=account, budget=budget, population=population)
         how: dict[str, Any] = {"epsilon": repr(float(epsilon)), "shots": shots, "period": period, "trust": trust, "options": options}
         if settings.given is None:
-            return release_of(rows, method, settings, generator=generator, anyway=anyway, **how)
+            return release_of(rows, method, settings, generator=generator, anyway=anyway, window=window, **how)
         with one_ledger(settings):
             plan = plan_of(settings.given.contract.name, method, settings, anyway=anyway, **how)
-            return Release(release_once(plan, with_account(plan, settings)))
+            return Release(release_planned(plan, with_account(plan, settings), until=period, window=window))
 
     def _with_rows(self, rows: Any, schema: Schema | None, method: str | None, trust: str, **stated: Any) -> Settings:
         if schema is not None:

@@ -1,15 +1,23 @@
-"""A year of nightly releases inside one budget: what its counters' noise is, and a night's time: `make bench TOPIC=series`."""
+"""A year of nightly releases inside one budget: `make bench TOPIC=series`.
+
+What its counters' noise is, what that costs in AUC, a night's time, and nights that are killed. `python -m benchmarks.series answers` measures
+one part.
+"""
 
 from __future__ import annotations
 
+import sys
+
 from benchmarks.figures import Figures
-from benchmarks.series import counters, nights
+from benchmarks.series import answers, commands, counters, kills, nights
+
+PARTS = {"counters": counters, "nights": nights, "commands": commands, "answers": answers, "kills": kills}
 
 
 def main() -> None:
-    """Measure everything; the slow part last."""
+    """Measure everything, the slow parts last; or the parts that are named."""
     figures = Figures()
-    for part in (counters, nights):
+    for part in (PARTS[name] for name in sys.argv[1:] or PARTS):
         print(f"measuring {part.__name__.rpartition('.')[2]} …", flush=True)
         part.measure(figures)
     figures.finish()

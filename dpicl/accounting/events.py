@@ -21,6 +21,7 @@ from typing import Any
 from dpicl.accounting.guarantee import Event, Guarantee, Neighbours
 from dpicl.errors import ParameterError, PrivacyError
 
+HORIZON_PART = "horizon-part"
 _INFINITY = "inf"
 """JSON has no infinity."""
 
@@ -69,6 +70,16 @@ def sequential(events: Iterable[Event]) -> Event:
 def parallel(events: Iterable[Event]) -> Event:
     """Events on disjoint rows, split by a public predicate; add-or-remove-one only."""
     return Event("parallel", parts=tuple(events))
+
+
+def horizon_part(horizon: str, index: int) -> Event:
+    """Period `index`, counted from 1, of a horizon that is charged under this release id with all its periods: costs nothing by itself."""
+    return Event(HORIZON_PART, (("horizon", horizon), ("index", index)))
+
+
+def holds_part(event: Event) -> bool:
+    """Whether an event is a part of a horizon, or has one in it."""
+    return event.kind == HORIZON_PART or any(map(holds_part, event.parts))
 
 
 def leaves(event: Event, count: int = 1) -> Counter[Event]:

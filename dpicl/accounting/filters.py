@@ -51,7 +51,7 @@ from typing import Any
 import numpy as np
 
 from dpicl.accounting.accountant import Cost, check
-from dpicl.accounting.events import event_as_json, event_from_json, leaves, repeated, sequential
+from dpicl.accounting.events import HORIZON_PART, event_as_json, event_from_json, leaves, repeated, sequential
 from dpicl.accounting.guarantee import Event, Guarantee, Neighbours
 from dpicl.accounting.renyi import ORDERS, curve_of
 from dpicl.errors import PrivacyError
@@ -116,6 +116,8 @@ class Spent:
         relation = (guarantee.neighbours, guarantee.unit)
         if self.relation not in (None, relation):
             raise PrivacyError(f"an account protects one relation and one unit, {self.relation}; got a guarantee for {relation}")
+        if guarantee.event.kind == HORIZON_PART:  # no entry of its own: paid with its horizon
+            return self
         is_pure = guarantee.delta == 0 and math.isfinite(guarantee.epsilon)
         if is_pure:
             check(guarantee)

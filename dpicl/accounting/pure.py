@@ -21,7 +21,7 @@ import math
 from collections.abc import Callable
 
 from dpicl.accounting.amplification import amplified_epsilon
-from dpicl.accounting.events import number, sampling_rate
+from dpicl.accounting.events import HORIZON_PART, number, sampling_rate
 from dpicl.accounting.guarantee import Event, Neighbours
 from dpicl.errors import PrivacyError
 
@@ -46,6 +46,7 @@ def _response(event: Event) -> float:
 LEAVES: dict[str, tuple[Neighbours | None, Callable[[Event], float]]] = {
     "pure": (None, _stated),
     "public-key": (None, lambda event: 0.0),
+    HORIZON_PART: (None, lambda event: 0.0),  # paid with its horizon: `ledger.horizons` accepts no other
     "discrete-laplace": (ADD, _stated),
     "noisy-mean": (ADD, _stated),
     "noisy-sum": (ADD, _stated),

@@ -20,6 +20,7 @@ from dpicl.cli.options import MANY, SAME, AsJson, ContractName
 from dpicl.cli.releases import ask, protect, synth
 from dpicl.cli.reproduce import reproduce
 from dpicl.cli.run import list_pipelines, run
+from dpicl.cli.series import series
 from dpicl.cli.state import state_app
 from dpicl.cli.stopping import INTERRUPTION, leave_to_python, stoppable
 from dpicl.cli.terminal import QUIET, check_state, say
@@ -104,6 +105,7 @@ def report(
 
 
 app.command()(compare)
+app.command()(series)
 app.command()(stoppable(reproduce))
 
 

@@ -12,6 +12,7 @@ from dpicl.accounting.ledger import Account
 from dpicl.cli.json_output.budgets import ChargedRelease, ForecastAccount, PlannedCharge, SpentAccount
 from dpicl.cli.terminal import console, errors, new_table, note, number, say, say_json
 from dpicl.engine.forecast import forecast
+from dpicl.engine.forecast_series import series_forecasts
 from dpicl.engine.pipelines import load_pipelines
 from dpicl.engine.quote import AccountQuote, differing_caps, payer
 from dpicl.engine.receipts import write_cap
@@ -79,7 +80,8 @@ def print_forecasts(*, as_json: bool) -> None:
     else:
         console.print(table)
         note(
-            f"{len(scheduled)} scheduled pipelines; epsilon in nats; repeating a release within its period is free; benchmarks have no cap"
+            f"{len(scheduled)} scheduled pipelines; epsilon in nats; repeating a release within its period is free; benchmarks have no cap",
+            *(one.sentence for one in series_forecasts(settings)),
         )
     if refused:
         raise refused[0]

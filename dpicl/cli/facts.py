@@ -17,9 +17,9 @@ from pathlib import Path
 from dpicl.engine.artefacts import PREDICTIONS, RESULTS
 from dpicl.engine.collect import MANIFEST
 from dpicl.engine.files import read_arrays, read_json, read_table
-from dpicl.engine.one_release import ONE_RELEASE, ONE_RELEASE_TITLE
+from dpicl.engine.one_release import ONE_RELEASE_TITLE
 from dpicl.engine.releases import open_ledger
-from dpicl.engine.run_folder import read_plan
+from dpicl.engine.run_folder import ONE_RELEASE, read_plan
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
 from dpicl.methods.tabular_answers import AVERAGED

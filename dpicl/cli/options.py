@@ -35,6 +35,10 @@ Period = Annotated[
     str | None,
     typer.Option(help="Make a new release for this period, such as 2026-12 or once. Default: the contract's current period."),
 ]
+Window = Annotated[
+    int | None,
+    typer.Option(min=1, help="Of a table with a horizon: the number of its last periods that rows are made of. Default: all."),
+]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Make all checks that come before a row is read, print what would be charged, and stop.")
 ]

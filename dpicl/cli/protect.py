@@ -23,7 +23,7 @@ from dpicl.engine.releases import one_ledger
 from dpicl.engine.settings import Settings
 from dpicl.errors import ParameterError
 from dpicl.release.demonstrations import FORMS
-from dpicl.release.release import TABLE_FORMS, check_has_rows
+from dpicl.release.release import TABLE_FORMS, check_has_quality, check_has_rows
 from dpicl.release.texts import quote_of, release_of
 from dpicl.yaml_file import parse_yaml
 
@@ -75,12 +75,14 @@ def release_to_file(
     """
     form = _checked(form, method, [out, *([] if quality is None else [quality])])
     settings = Settings.from_environment()
+    if quality is not None:
+        check_has_quality(settings.declared(dataset), method)
     with one_ledger(settings):
         if os.path.lexists(certificate_of(out)):  # of a command that was killed before its file, and so was charged
-            quotes = quote_of(dataset, method, settings, shots=shots, options=_chosen(options), **how)
+            quotes = quote_of(dataset, method, settings, shots=shots, options=chosen_options(options), **how)
             if any(line.releases > line.charged_before for line in quotes):
                 raise ParameterError("out", certificate_of(out).name, "a new file; the certificate of another release stands there")
-        release = release_of(dataset, method, settings, shots=shots, options=_chosen(options), **how)
+        release = release_of(dataset, method, settings, shots=shots, options=chosen_options(options), **how)
         found = None if quality is None else release.quality()
         what = release.write(out, form, rows)
         note(f"{out.name}: {what}", release.statement, *release.spent, *release.caveats)
@@ -111,7 +113,7 @@ def print_price(
         DpiclError: as `release_to_file`; where a cap refuses it, after the price.
     """
     _checked(form, method, [path for path in (out, quality) if path is not None])
-    quotes = quote_of(dataset, method, Settings.from_environment(), shots=shots, options=_chosen(options), **how)
+    quotes = quote_of(dataset, method, Settings.from_environment(), shots=shots, options=chosen_options(options), **how)
     print_quotes(quotes, as_json=as_json)
     check_quotes(quotes)
 
@@ -134,7 +136,7 @@ def _checked(form: str, method: str | None, new: Sequence[Path]) -> str:
     return form
 
 
-def _chosen(options: Sequence[str]) -> dict[str, Any]:
+def chosen_options(options: Sequence[str]) -> dict[str, Any]:
     """Options of a method, each a value as pipelines.yaml would have it: a word, a number, or a list in brackets."""
     chosen = {}
     for option in options:

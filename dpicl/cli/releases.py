@@ -28,6 +28,7 @@ from dpicl.cli.options import (
     Similarity,
     TextContract,
     Trust,
+    Window,
     named_model,
 )
 from dpicl.cli.stopping import stoppable
@@ -67,6 +68,7 @@ def protect(
     option: MethodOptions = None,
     anyway: Anyway = False,
     period: Period = None,
+    window: Window = None,
     generator: Annotated[
         str | None,
         typer.Option(help="Of texts that a run has released: the model that wrote them, if several have.", autocompletion=names.models),
@@ -78,7 +80,7 @@ def protect(
 
     Of a set of texts, it writes what a run has released, at no cost.
     """
-    how = {"method": method, "trust": trust, "epsilon": epsilon, "anyway": anyway, "period": period}
+    how = {"method": method, "trust": trust, "epsilon": epsilon, "anyway": anyway, "period": period, "window": window}
     _release(contract, out, form, dry_run, as_json, shots=shots, options=option or (), generator=generator, **how)
 
 
@@ -93,6 +95,7 @@ def synth(
     option: MethodOptions = None,
     anyway: Anyway = False,
     period: Period = None,
+    window: Window = None,
     quality: Annotated[Path | None, typer.Option(help="A new file for a page on how good the release is; costs nothing.")] = None,
     dry_run: DryRun = False,
     as_json: PricesAsJson = False,
@@ -101,7 +104,7 @@ def synth(
     if out is not None and out.suffix not in (".csv", ".parquet"):
         raise DpiclError(f"out={out.name}: expected a name that ends in .parquet or .csv")
     form = "parquet" if out is None else out.suffix.removeprefix(".")
-    how = {"method": method, "trust": trust, "epsilon": epsilon, "anyway": anyway, "period": period}
+    how = {"method": method, "trust": trust, "epsilon": epsilon, "anyway": anyway, "period": period, "window": window}
     _release(contract, out, form, dry_run, as_json, rows=rows, options=option or (), quality=quality, **how)
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from fractions import Fraction
+from functools import lru_cache
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, StringConstraints, field_validator, model_validator
+from pydantic import BeforeValidator, Field, StringConstraints, field_validator, model_validator
 
 from dpicl.contract.base import Frozen, Name, Rate, Text
-from dpicl.contract.periods import Every
+from dpicl.contract.periods import MOST_PERIODS, Calendar, Every
 from dpicl.contract.sources import Evaluation, Origin
 
 
@@ -35,10 +37,14 @@ class Person(Frozen):
     Ids are hashed as they are read, and are never shown, grouped by, queried or released.
     """
 
+    later: ClassVar[tuple[str, ...]] = ("max_rows_in_horizon",)
+
     id_column: Name
     """The column that identifies the person a row is about."""
     max_rows: Annotated[int, Field(ge=1)]
     """Maximum number of rows per person that enter a release, sampled at random; a release costs that many times its cost per row."""
+    max_rows_in_horizon: Annotated[int, Field(ge=1)] | None = None
+    """Of a series (`releases.horizon`): the same in all periods together, while `max_rows` is of one period; noise grows with both."""
 
 
 class Privacy(Frozen):
@@ -69,11 +75,58 @@ class Privacy(Frozen):
         return self
 
 
+@lru_cache(maxsize=64)
+def _calendar(every: Every, first: datetime, length: int | str) -> Calendar | None:
+    """A property of frozen models that is looked up for every period."""
+    return Calendar.over(every, first=first, length=length)
+
+
+def _as_count(value: object) -> object:
+    """A number that is written as text, as a number."""
+    return int(value) if isinstance(value, str) and value.isdecimal() else value
+
+
 class Releases(Frozen):
     """How often releases are renewed, whether or not the rows have changed."""
 
+    later: ClassVar[tuple[str, ...]] = ("horizon", "first")
+
     every: Every = "once"
     """`once`, or a calendar period in UTC: within a period the first release is reused; a new period makes and charges a new one."""
+    horizon: Annotated[int | str, BeforeValidator(_as_count)] | None = None
+    """Number of periods, or a time such as `2 years`, that are charged together by the first release; the rows that arrive in each are
+    counted once. If left out, each period is a release of its own.
+    """
+    first: Annotated[str, StringConstraints(pattern=r"^\d{4}-\d{2}-\d{2}$")] | None = None
+    """The day on which the first period of the horizon begins, or any day in it, such as 2027-01-01; rows of before are counted with it."""
+
+    @model_validator(mode="after")
+    def _horizon_placed(self) -> Releases:
+        if (self.horizon is None) != (self.first is None):
+            raise ValueError("horizon and first go together; expected both, such as `{every: day, horizon: 2 years, first: 2027-01-01}`")
+        if self.horizon is not None:
+            _ = self.calendar
+        return self
+
+    @property
+    def first_day(self) -> datetime:
+        """Of the horizon. Raises ValueError: `first` is no date."""
+        try:
+            return datetime.strptime(str(self.first), "%Y-%m-%d").replace(tzinfo=UTC)
+        except ValueError:
+            raise ValueError(f"first is {self.first!r}; expected a day such as 2027-01-01") from None
+
+    @property
+    def calendar(self) -> Calendar:
+        """The periods of the horizon. Raises ValueError: there are none, or too many."""
+        if self.every == "once" or self.horizon is None:
+            raise ValueError("a horizon needs periods; expected `every: day`, week, month, quarter or year")
+        calendar = _calendar(self.every, self.first_day, self.horizon)
+        if calendar is None:
+            raise ValueError(
+                f"horizon is {str(self.horizon)[:40]!r}; expected 1 to {MOST_PERIODS} periods: a number, or a time such as 2 years"
+            )
+        return calendar
 
 
 class Declared(Frozen):
@@ -102,8 +155,9 @@ class Declared(Frozen):
 
     @property
     def tells_row_count(self) -> bool:
-        """Whether the number of rows is public: of a benchmark, and where a row is only ever exchanged for another."""
-        return self.privacy.budget.benchmark or (self.privacy.unit == "row" and self.privacy.neighbours == "replace-one")
+        """Whether the number of rows is public: of a benchmark, and where a row is only ever exchanged for another, at the same time."""
+        exchanged = self.privacy.unit == "row" and self.privacy.neighbours == "replace-one"
+        return self.privacy.budget.benchmark or (exchanged and self.releases.horizon is None)
 
     @property
     def evaluation(self) -> Evaluation:

@@ -12,6 +12,7 @@ from dpicl.contract.derive import VERSION
 from dpicl.contract.editions import edition, edition_names
 from dpicl.contract.models import Contract
 from dpicl.contract.rules import check_public_digest, check_references
+from dpicl.contract.series import check_no_series, check_series
 from dpicl.contract.text import FreeText, TextContract
 from dpicl.contract.text_source import PUBLISHED
 from dpicl.errors import DeclarationError
@@ -27,12 +28,14 @@ def parse_contract(content: Any, file: str) -> Contract | TextContract:
     kind = content.get("kind") if isinstance(content, dict) else None
     if kind is None:
         table = validate(Contract, content, file)
+        check_series(table, file)
         check_references(table, file)
         return table
     if kind != "text":
         raise DeclarationError(file, "kind", f"got {str(kind)[:60]!r}", "text, or no such key for a table")
     texts = validate(TextContract, content, file)
     _check_text_references(texts, file)
+    check_no_series(texts, file)
     return texts
 
 

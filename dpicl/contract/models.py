@@ -132,9 +132,9 @@ class Contract(Declared):
 
     @property
     def read_columns(self) -> tuple[str, ...]:
-        """Columns that a source must have: the declared ones, and the id of the person."""
-        person = self.privacy.person
-        return (*self.columns, *([person.id_column] if person else []))
+        """Columns that a source must have: the declared ones, the id of the person, and the day on which a row arrived."""
+        person, arrived = self.privacy.person, self.source.arrived
+        return (*self.columns, *([person.id_column] if person else []), *([arrived] if arrived else []))
 
     @property
     def shots(self) -> tuple[int, ...]:

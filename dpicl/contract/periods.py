@@ -15,6 +15,10 @@ from dpicl.errors import ParameterError
 
 Every = Literal["once", "day", "week", "month", "quarter", "year"]
 ONCE = "once"
+MOST_PERIODS = 2048
+"""Of a horizon: five years of days."""
+_DAYS = {"day": 1, "week": 7}
+_MONTHS = {"month": 1, "quarter": 3, "year": 12}
 _SHAPES: dict[str, tuple[str, str]] = {
     r"\d{4}-\d{2}-\d{2}": ("%Y-%m-%d", ""),
     r"\d{4}-W\d{2}": ("%G-W%V-%u", "-1"),
@@ -60,6 +64,18 @@ def read_period(text: str) -> str:
     raise ParameterError("period", repr(text[:40]), "once, or a time in UTC: 2026, 2026-Q4, 2026-12, 2026-W53 or 2026-12-31")
 
 
+def _later(first: datetime, count: int, unit: str) -> datetime | None:
+    """So many days, weeks, months, quarters or years after a day; None beyond the calendar's end."""
+    try:
+        if unit in _DAYS:
+            return first + timedelta(days=count * _DAYS[unit])
+        years, month = divmod(first.month - 1 + count * _MONTHS[unit], 12)
+        start = first.replace(year=first.year + years, month=month + 1, day=1)
+        return start + timedelta(days=first.day - 1)
+    except (OverflowError, ValueError):
+        return None
+
+
 @dataclass(frozen=True)
 class Calendar:
     """The periods of one horizon by name, in order: those of a stretch of time (`of`), or deliveries that were declared beforehand.
@@ -86,6 +102,28 @@ class Calendar:
             if (name := period_at(every, day)) != names[-1]:
                 names.append(name)
         return Calendar(tuple(names[:count]))
+
+    @staticmethod
+    def over(every: Every, *, first: datetime, length: int | str) -> Calendar | None:
+        """So many periods in a row, or all that begin within a time such as `2 years`; None where these are none, or more than MOST_PERIODS."""
+        if isinstance(length, int):
+            return Calendar.of(every, first=first, count=length) if 1 <= length <= MOST_PERIODS else None
+        written = re.fullmatch(r"([1-9][0-9]{0,3}) (day|week|month|quarter|year)s?", length)
+        end = written and _later(first, int(written[1]), written[2])
+        if not end or every not in (*_DAYS, *_MONTHS):
+            return None
+        names, day = [period_at(every, first)], first
+        while (day := day + timedelta(days=1)) < end and len(names) <= MOST_PERIODS:
+            if (name := period_at(every, day)) != names[-1]:
+                names.append(name)
+        return Calendar(tuple(names)) if len(names) <= MOST_PERIODS else None
+
+    def over_by(self, when: datetime, every: Every) -> int:
+        """How many of the periods are over at a time: the first so many."""
+        now = period_at(every, when)
+        if now in self.periods:
+            return self.periods.index(now)
+        return 0 if now < self.periods[0] else len(self.periods)  # names of one kind sort by time
 
     def index(self, period: str) -> int:
         """Which period of the horizon this is, counted from 1.

@@ -72,7 +72,7 @@ class Query(Frozen):
 class Source(Origin):
     """Origin, licence and checksum, and at least one place to get the rows from."""
 
-    later: ClassVar[tuple[str, ...]] = ("folder", "query", "moved_from", "frame")
+    later: ClassVar[tuple[str, ...]] = ("folder", "query", "moved_from", "frame", "arrived")
     earlier: ClassVar[dict[str, str]] = {"moved_from": "formerly"}
 
     bundled: Literal["breast_cancer"] | None = None
@@ -95,6 +95,8 @@ class Source(Origin):
     """Benchmarks only: digest of the typed rows in canonical order, independent of where they come from."""
     ignore: tuple[str, ...] = ()
     """Columns of the file to ignore."""
+    arrived: Name | None = None
+    """Of a series (`releases.horizon`): the column with the day on which a row arrived, such as 2027-01-31; it is used for nothing else."""
     missing: Category | None = None
     """A word that stands for a missing value, beside an empty cell; rows that have it in a column that is not nullable are dropped."""
 

@@ -26,7 +26,7 @@ from dpicl.errors import LedgerError, LedgerRefusedError
 from dpicl.files.durable import sync_folder
 from dpicl.files.locks import locked
 
-STATE = ("keys", "released", "private", "ledger.anchor.json")
+STATE = ("keys", "released", "private", "series", "ledger.anchor.json")
 """What belongs to a ledger, besides its database."""
 MADE_AGAIN = ("models", "cache")
 """What could be made or fetched anew: it is carried where there is none yet."""

@@ -32,7 +32,7 @@ from dpicl.engine.order import published, rows_ready
 from dpicl.engine.pipelines import Pipeline, load_pipelines, units_of
 from dpicl.engine.plan import begin, model_named, periods_of
 from dpicl.engine.releases import UnitReleases, named_releases, one_ledger, open_ledger
-from dpicl.engine.run_folder import BEGIN_LOCK, RELEASE_LOCK, Plan, UnitFolder, open_unit, run_folder
+from dpicl.engine.run_folder import BEGIN_LOCK, ONE_RELEASE, RELEASE_LOCK, Plan, UnitFolder, open_unit, run_folder
 from dpicl.engine.settings import Settings
 from dpicl.errors import LedgerError, ParameterError
 from dpicl.files.locks import is_free, locked
@@ -43,7 +43,7 @@ from dpicl.methods.text_method import TextMethod
 from dpicl.pipeline import Cell, Unit, read_epsilon
 from dpicl.yaml_file import validate
 
-ONE_RELEASE, ONE_RELEASE_TITLE = "protect", "Demonstrations without a model"
+ONE_RELEASE_TITLE = "Demonstrations without a model"
 """Of the plan of a release that is no pipeline's."""
 TEXTUAL = {name: one for name, one in METHODS.items() if isinstance(one, TextMethod) and not one.answers_queries}
 """Methods whose releases are texts for any query."""
@@ -72,7 +72,7 @@ def release_once(plan: Plan, settings: Settings) -> Published:
     nothing was read then.
     """
     ((key, unit),) = plan.units.items()
-    with one_ledger(settings), _private_rows(unit.dataset, folder := run_folder(settings, plan.run_id), settings), passing(folder):
+    with one_ledger(settings), private_rows(unit.dataset, folder := run_folder(settings, plan.run_id), settings), passing(folder):
         run = begin(plan, settings)
         with settings.entered():
             call_all(chain(rows_ready(str(run), unit.dataset), published(str(run), key)))
@@ -85,7 +85,7 @@ def release_once(plan: Plan, settings: Settings) -> Published:
 
 
 @contextmanager
-def _private_rows(dataset: str, run: Path, settings: Settings) -> Iterator[None]:
+def private_rows(dataset: str, run: Path, settings: Settings) -> Iterator[None]:
     """A release's folder of private rows is there and locked inside, and gone at the end; what killed processes have left goes first."""
     with ExitStack() as kept:
         with locked(settings.make_home() / BEGIN_LOCK):  # else a folder might go before its owner has locked it
@@ -118,10 +118,15 @@ def plan_of(
     """
     if trust not in DEFAULTS:
         raise ParameterError("trust", trust, " or ".join(sorted(DEFAULTS)))
-    method = method or DEFAULTS[trust]
+    method = method or (_of_series(settings.declared(dataset)) if trust == "central" else None) or DEFAULTS[trust]
     if method not in TABULAR or not isinstance(contract := settings.declared(dataset), Contract):
         raise ParameterError("method", method, f"one of {', '.join(TABULAR)} on a table; texts are released by `dpicl run`")
-    periods = periods_of([dataset], settings, period)
+    if METHODS[method].is_series(contract):  # named by its first period; `series` makes those that are over
+        calendar = contract.releases.calendar
+        periods = {dataset: calendar.periods[0]}
+        _ = period is None or calendar.index(period)
+    else:
+        periods = periods_of([dataset], settings, period)
     stated, known = dict(options or {}), METHODS[method].options.model_fields
     if unknown := [name for name in stated if name not in {*known, *METHODS[method].options.earlier.values()}]:
         raise ParameterError("option", unknown[0], f"one of {', '.join(known)}: {METHODS[method].title} has these")
@@ -135,6 +140,11 @@ def plan_of(
     if stated and len(METHODS[method].releases(contract, unit)) > 1:
         raise ParameterError("options", ", ".join(stated), "those of one release: further variants are for `dpicl run`")
     return plan
+
+
+def _of_series(contract: Declared) -> str | None:
+    """The method that counts the periods of a contract's horizon; None where it has none."""
+    return next((name for name, one in METHODS.items() if one.is_series(contract)), None)
 
 
 def standing_texts(

@@ -14,7 +14,7 @@ from dpicl.contract import Contract, Declared, TextContract
 from dpicl.contract.periods import ONCE, period_at, read_period
 from dpicl.engine.pipelines import Pipelines, find_pipeline, load_pipelines, override
 from dpicl.engine.quote import AccountQuote, quote_plan
-from dpicl.engine.run_folder import Plan, check_stored, check_versions, pin_contracts, read_plan, run_folder, write_plan
+from dpicl.engine.run_folder import ONE_RELEASE, Plan, check_stored, check_versions, pin_contracts, read_plan, run_folder, write_plan
 from dpicl.engine.settings import Settings
 from dpicl.errors import BudgetError, DeclarationError, ModelRefusedError, ParameterError, PrivacyError
 from dpicl.lm.egress import check_egress
@@ -215,8 +215,9 @@ def _check_unit(contract: Declared, unit: Unit, plan: Plan) -> None:
     if method.model_reads_rows:
         check_writer(contract, unit, plan.writing_model)
         check_embedder(plan.embedder)
+    if plan.pipeline_name != ONE_RELEASE:
+        method.refuse_run(contract)
     method.check(contract, unit)
-    method.refuse_run(contract)
     method.releases(contract, unit)  # refuses what has no price
     if isinstance(contract, Contract):
         check_noise(contract, unit, anyway=plan.pipeline.anyway)

@@ -33,6 +33,8 @@ from dpicl.pipeline import Unit
 from dpicl.randomness import Draws
 
 PLAN, LOCK = "plan.json", ".lock"
+ONE_RELEASE = "protect"
+"""In the place of a pipeline's name: a release that is none's."""
 BEGIN_LOCK, RELEASE_LOCK = ".protect.lock", "lock"
 """Of the home while a release by itself begins, and of its folder of private rows while it is made."""
 _RUN_ID = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")

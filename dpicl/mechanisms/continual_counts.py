@@ -51,14 +51,15 @@ import numpy as np
 from dpicl.accounting.calibration import rational_above
 from dpicl.accounting.discrete_gaussian import SMOOTHED, has_own_price
 from dpicl.accounting.guarantee import Guarantee, Neighbours
+from dpicl.contract.periods import MOST_PERIODS
 from dpicl.errors import ParameterError, PrivacyError
 from dpicl.mechanisms import discrete_gaussian
-from dpicl.mechanisms.noisy_steps import GaussianTotal
+from dpicl.mechanisms.noisy_steps import GaussianBudget, GaussianTotal
 from dpicl.mechanisms.vector_samplers import LARGEST_VARIANCE
 from dpicl.randomness import Stream
 
-MOST_PERIODS, BITS = 2048, 16
-"""Five years of days; b, with which rounding costs a hundred-thousandth of the noise."""
+BITS = 16
+"""b, with which rounding costs a hundred-thousandth of the noise."""
 _LARGEST_COUNT = 2**31 - 1
 """Of a cell in a period; larger ones are cut off there, which moves no two counts apart. Sums then fit into 64 bits."""
 _PRECISE = 64
@@ -129,9 +130,17 @@ class ContinualCounts:
         """Of the least noise that costs at most (epsilon, delta) for all periods together.
         Raises ParameterError: a parameter is out of range; PrivacyError: no noise costs this much.
         """
-        sigma = GaussianTotal.of(epsilon, delta=delta, neighbours=Neighbours.ADD_OR_REMOVE_ONE).sigma
+        budget = GaussianTotal.of(epsilon, delta=delta, neighbours=Neighbours.ADD_OR_REMOVE_ONE).budget
+        return ContinualCounts.spending(budget, periods, marginals, contribution, neighbours)
+
+    @staticmethod
+    def spending(
+        budget: GaussianBudget, periods: int, marginals: int, contribution: Contribution, neighbours: Neighbours
+    ) -> ContinualCounts:
+        """Of the least noise that costs at most this part of a Gaussian budget, mu^2 of one unit under these neighbours."""
         exact = ContinualCounts(periods, marginals, contribution, neighbours, None)
-        variance = None if sigma is None else rational_above(exact.squared_sensitivity * sigma**2 + SMOOTHED)
+        amount = budget.amount
+        variance = None if amount is None else rational_above(exact.squared_sensitivity / amount + SMOOTHED)
         return ContinualCounts(periods, marginals, contribution, neighbours, variance)
 
     @property

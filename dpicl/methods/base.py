@@ -69,6 +69,8 @@ class Method(ABC):
     """Whether demonstrations are drawn from what is released, so that they may be drawn several times for a query."""
     is_default: ClassVar[bool] = False
     """Whether it releases what it reads where a user names no method: one of each trust, on tables and on texts."""
+    makes_series: ClassVar[bool] = False
+    """Whether it counts the periods of a table that grows under one charge, where its contract has a horizon; else each is a release."""
     stated: ClassVar[tuple[tuple[str, type, str], ...]] = ()
     """Further facts that a kind of methods states, with their types in Python and in words."""
     kind: ClassVar[str] = "Method"
@@ -115,6 +117,10 @@ class Method(ABC):
     def default_options(self, contract: Any, stated: Mapping[str, Any], epsilon: float) -> dict[str, Any]:
         """Its best choices for a release that is no pipeline's, beside those that are stated: those of `options` are a pipeline's."""
         return {}
+
+    def is_series(self, contract: Declared) -> bool:
+        """Whether its releases of this contract are the periods of a horizon."""
+        return self.makes_series and contract.releases.horizon is not None
 
     def handed_out(self, unit: Unit) -> str:
         """The system whose demonstrations are those of a release that is no pipeline's: shown to any query."""

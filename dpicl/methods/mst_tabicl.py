@@ -3,7 +3,8 @@
 Trust       Central: a curator holds the rows; only noisy counts leave, and rows are drawn from these.
 Unit        One row; or one person, of whom at most m rows enter.
 Neighbours  ADD_OR_REMOVE_ONE; a contract with REPLACE_ONE is charged twice. A person costs m rows. With Gaussian noise epsilon is for the
-            contract's unit and neighbours: the noise is for m rows, and under REPLACE_ONE for one removed and one added.
+            contract's unit and neighbours: the noise is for m rows, and under REPLACE_ONE for one removed and one added. Of a table that
+            grows neighbours are histories of it, and a person's rows are bounded in the whole horizon (`mst_series`).
 Guarantee   epsilon-DP, delta = 0; with Gaussian noise (epsilon, delta)-DP. The model, rows drawn from it, and which of them demonstrate are post-processing: any number of shots and
             queries for the price of one release.
 Paper       MST (arXiv 2108.04978) in the place of the group averages of Carey, Bhaila, Edemacu and Wu 2024 (arXiv 2403.05681).
@@ -26,16 +27,18 @@ import json
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import add
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from dpicl.accounting.guarantee import Guarantee, Neighbours
+from dpicl.accounting.ledger.horizons import PERIODS
 from dpicl.contract.models import Contract
-from dpicl.errors import PrivacyError
+from dpicl.errors import ParameterError, PrivacyError
 from dpicl.mechanisms.noisy_steps import GaussianTotal, PureBudget, StepBudget
 from dpicl.methods.central_rows import CentralRows
 from dpicl.methods.common import Cost, epsilon_of, for_unit
+from dpicl.methods.mst_series import VERSION, Series
 from dpicl.methods.options import MstOptions
 from dpicl.methods.tabular_method import Arrays
 from dpicl.pipeline import Cell, Unit
@@ -66,9 +69,43 @@ class MstTabicl(CentralRows[Counts]):
     draw_stage, derive_stage = "measure", "reconstruct"
     triples = False
     """Whether three columns are counted together."""
+    makes_series = True
+
+    def default_options(self, contract: Contract, stated: Mapping[str, Any], epsilon: float) -> dict[str, Any]:
+        """See `CentralRows`; a series has Gaussian noise."""
+        usual = super().default_options(contract, stated, epsilon)
+        return {**usual, **({"noise": "gaussian"} if self.is_series(contract) else {})}
+
+    def refuse(self, contract: Contract, unit: Unit) -> None:
+        """A structure is chosen for a series, which has Gaussian noise. Raises ParameterError: the options say otherwise."""
+        chosen = unit.chosen(self.options)
+        if chosen.structure is not None and not self.is_series(contract):
+            raise ParameterError(
+                "structure", chosen.structure, f"no such option but of mst_tabicl and with releases.horizon in {contract.name}"
+            )
+        if self.is_series(contract) and chosen.noise != "gaussian":
+            raise ParameterError(
+                "noise", chosen.noise, f"gaussian: {contract.name} has a horizon of periods, which is counted with that noise"
+            )
+
+    def refuse_run(self, contract: Contract) -> None:
+        """A series is made by its own command, period after period. Raises PrivacyError: this is a run's."""
+        if self.is_series(contract):
+            raise PrivacyError(
+                f"{contract.name}: its periods are released by `dpicl protect {contract.name}` or `dpicl synth {contract.name}`, each once "
+                "under one charge; `run` makes no releases of a horizon"
+            )
+
+    def series(self, contract: Contract, unit: Unit, cell: Cell) -> Series:
+        """The horizon that a contract states. Raises PrivacyError: its budget has no such delta; ParameterError: there is no such structure."""
+        self.refuse(contract, unit)
+        chosen, delta, sizes = unit.chosen(self.options), self._checked_delta(contract, unit), row_encoding(contract).sizes
+        return Series.of(contract, sizes, epsilon=epsilon_of(cell), delta=delta, structure=chosen.structure)
 
     def alternatives(self, contract: Contract) -> Sequence[tuple[Mapping[str, str], int]]:
-        """Both kinds of noise, where the contract's budget has a delta to spend."""
+        """Both kinds of noise, where the contract's budget has a delta to spend; none of a series, which is no release of one table."""
+        if self.is_series(contract):
+            return ()
         return (({}, 4), *([({"noise": "gaussian"}, 4)] if contract.privacy.budget.delta else []))
 
     def releases(self, contract: Contract, unit: Unit) -> dict[Cell, Cost]:
@@ -78,10 +115,20 @@ class MstTabicl(CentralRows[Counts]):
 
     def _priced(self, contract: Contract, unit: Unit, cell: Cell) -> tuple[StepBudget, Guarantee]:
         """What the steps of a release may spend, and what that costs. Raises PrivacyError: there is no delta to spend."""
-        options, privacy, delta = unit.chosen(self.options), contract.privacy, self._delta(contract, unit)
+        options, privacy = unit.chosen(self.options), contract.privacy
+        if self.is_series(contract):
+            series = self.series(contract, unit, cell)
+            return series.total.budget, series.guarantee
         if options.noise == "laplace":
             pure = PureBudget.of(epsilon_of(cell))
             return pure, for_unit(pure.guarantee(), contract)
+        rows, delta = privacy.person.max_rows if privacy.person else 1, self._checked_delta(contract, unit)
+        total = GaussianTotal.of(epsilon_of(cell), delta=delta, neighbours=Neighbours(privacy.neighbours), unit=privacy.unit, rows=rows)
+        return total.budget, total.guarantee()
+
+    def _checked_delta(self, contract: Contract, unit: Unit) -> float:
+        """Of every release with Gaussian noise. Raises PrivacyError: there is none, or it is above the budget's."""
+        privacy, delta = contract.privacy, self._delta(contract, unit)
         if not delta or not (privacy.budget.benchmark or privacy.budget.delta):
             raise PrivacyError(
                 f"{contract.name}: its budget has no delta, which gaussian noise needs; expected budget.delta, or noise laplace"
@@ -90,9 +137,7 @@ class MstTabicl(CentralRows[Counts]):
             raise PrivacyError(
                 f"{contract.name}: delta {delta:g} is above its budget's, {float(privacy.budget.delta):g}; expected at most that"
             )
-        rows = privacy.person.max_rows if privacy.person else 1
-        total = GaussianTotal.of(epsilon_of(cell), delta=delta, neighbours=Neighbours(privacy.neighbours), unit=privacy.unit, rows=rows)
-        return total.budget, total.guarantee()
+        return delta
 
     def _delta(self, contract: Contract, unit: Unit) -> float | None:
         """Of every release; None without Gaussian noise, or where nobody states one."""
@@ -102,11 +147,22 @@ class MstTabicl(CentralRows[Counts]):
     def identity(self, contract: Contract, unit: Unit, cell: Cell) -> dict[str, object]:
         """See `Method`; a delta that is the budget's is written out: the budget is no part of a name."""
         chosen, delta = unit.chosen(self.options).model_dump(mode="json"), self._delta(contract, unit)
-        return chosen if delta is None else {**chosen, "delta": delta}
+        named = chosen if delta is None else {**chosen, "delta": delta}
+        if not self.is_series(contract):
+            return named
+        series, calendar = self.series(contract, unit, cell), contract.releases.calendar
+        of_horizon = {PERIODS: series.periods, "first": calendar.periods[0], "last": calendar.periods[-1], "structure": series.structure}
+        return {**named, **of_horizon, "series": VERSION}
 
     def statement(self, contract: Contract, unit: Unit, cell: Cell, cost: Cost) -> str:
         """See `Method`."""
         nominal = cost.nominal
+        if self.is_series(contract):
+            periods = contract.releases.calendar.periods
+            return (
+                f"All {len(periods)} periods from {periods[0]} to {periods[-1]} together are ({nominal.epsilon:.4g}, {nominal.delta:.2g})-DP, "
+                "charged once; rows of any window of them demonstrate for any number of queries and shots."
+            )
         promise = f"({nominal.epsilon:.4g}, {nominal.delta:.2g})" if nominal.delta else f"{nominal.epsilon:.4g}"
         return (
             f"The released counts are {promise}-DP; rows drawn from their model demonstrate for any number of queries and "
@@ -123,7 +179,10 @@ class MstTabicl(CentralRows[Counts]):
 
     def column_errors(self, contract: Contract, unit: Unit, cell: Cell, rows: int) -> Mapping[str, float]:
         """See `TabularMethod`: of every column's bins."""
-        errors = self.expected_errors(row_encoding(contract).sizes, self._priced(contract, unit, cell)[0], rows)
+        if self.is_series(contract):
+            errors = self.series(contract, unit, cell).column_errors(rows)
+        else:
+            errors = self.expected_errors(row_encoding(contract).sizes, self._priced(contract, unit, cell)[0], rows)
         return dict(zip(contract.features, errors, strict=True))
 
     def draw(
@@ -188,6 +247,10 @@ class MstTabicl(CentralRows[Counts]):
         return ExactCounts.of(PrivateCodes(codes), row_encoding(contract).sizes, triples=self.triples)
 
     def _measured(self, exact: Mapping[Cell, ExactCounts], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, Counts]:
-        """Step 1 from exact counts of the whole table: the only draw of noise."""
+        """Step 1 from exact counts of the whole table: the only draw of noise. Raises PrivacyError: of a series, which has counters."""
+        if self.is_series(contract):
+            raise PrivacyError(
+                f"{contract.name}: has a horizon, whose periods are counted one by one; no release of the whole table is charged"
+            )
         budgets = {cell: self._priced(contract, unit, cell)[0] for cell in exact}
         return {cell: self.measure(counts, budgets[cell], draws.secret("counts", cell.key)) for cell, counts in exact.items()}

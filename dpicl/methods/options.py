@@ -200,7 +200,7 @@ class CentralOptions(Frozen):
 class MstOptions(CentralOptions):
     """Options of MST-TabICL."""
 
-    later: ClassVar[tuple[str, ...]] = ("noise", "delta")
+    later: ClassVar[tuple[str, ...]] = ("noise", "delta", "structure")
 
     noise: Literal["laplace", "gaussian"] = "laplace"
     """Of counts and choices. `laplace`: epsilon is per row, with delta = 0. `gaussian`: less noise, at a `delta`; epsilon and delta are for what
@@ -208,6 +208,10 @@ class MstOptions(CentralOptions):
     """
     delta: Annotated[float, Field(gt=0, lt=1)] | None = None
     """`gaussian` only: delta of a whole release, far below 1 / (number of rows or persons); that of the contract's budget if left out."""
+    structure: Annotated[int, Field(ge=1)] | None = None
+    """Of a series (`releases.horizon`) only: the period, counted from 1, in which pairs of columns are chosen from all rows until then, once for
+    the horizon; after a twelfth of it if left out.
+    """
 
     @model_validator(mode="after")
     def _delta_fits_noise(self) -> MstOptions:

@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 from dpicl.certificate.files import write_certified
 from dpicl.certificate.issue import certify
 from dpicl.certificate.statement import Certificate
+from dpicl.contract.declared import Declared
 from dpicl.contract.load import contract_digest
 from dpicl.engine.artefacts import finite
 from dpicl.engine.benchmarks import check_published, content_digest
@@ -203,8 +204,9 @@ class Release:
             simulations: of the release, on rows of its own model; fewer are faster, with wider intervals. At least 4.
 
         Raises:
-            ParameterError: there are fewer, or the release is of texts.
+            ParameterError: there are fewer, or the release is of texts, or of a horizon.
         """
+        check_has_quality(self.contract, self.method)
         if not isinstance(METHODS[self.method], TabularMethod):
             check_has_rows(self.method)
         from threadpoolctl import threadpool_limits
@@ -260,6 +262,12 @@ class Release:
         check_has_rows(self.method)
         one = self.published
         return tabular(self.method).rows(one.drawn, self.contract, one.unit, one.cell, self._draws, count)
+
+
+def check_has_quality(contract: Declared, method: str | None) -> None:
+    """Refuse to simulate a release of a horizon. Raises ParameterError: it is one."""
+    if any(one.is_series(contract) for name, one in METHODS.items() if method in (None, name)):
+        raise ParameterError("quality", contract.name, "a release that is not of a horizon: periods are not simulated")
 
 
 def check_has_rows(method: str) -> None:

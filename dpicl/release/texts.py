@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from dpicl.contract import TextContract
-from dpicl.engine.one_release import plan_of, release_once, standing_texts
+from dpicl.engine.one_release import plan_of, standing_texts
 from dpicl.engine.plan import check_plan
 from dpicl.engine.quote import AccountQuote, quote_plan
 from dpicl.engine.releases import one_ledger
+from dpicl.engine.series import release_planned
 from dpicl.engine.settings import Settings
 from dpicl.errors import ParameterError
 from dpicl.methods import METHODS
@@ -18,26 +19,43 @@ from dpicl.text.prompts import asking_query
 
 
 def release_of(
-    dataset: str, method: str | None, settings: Settings, *, generator: str | None = None, anyway: bool = False, **how: Any
+    dataset: str,
+    method: str | None,
+    settings: Settings,
+    *,
+    generator: str | None = None,
+    anyway: bool = False,
+    window: int | None = None,
+    **how: Any,
 ) -> Release:
     """The release of a contract: of a table made now, unless it was before; of texts the one that a run made.
 
     Args:
         generator: of texts, the model that wrote them; see `standing_texts`.
         anyway: of a table, release what is expected to be little but noise.
+        window: of a table with a horizon, how many periods the rows are of; all until the last if left out.
         how: further arguments of `plan_of`, or of `standing_texts`.
 
     Raises:
         DpiclError: a name or value breaks a rule, or the budget does not allow it.
     """
     if isinstance(settings.declared(dataset), TextContract):
+        check_no_window(dataset, window)
         return TextRelease(standing_texts(dataset, method, settings, generator=generator, **how))
     _check_no_generator(dataset, generator)
-    return Release(release_once(plan_of(dataset, method, settings, anyway=anyway, **how), settings))
+    plan = plan_of(dataset, method, settings, anyway=anyway, **how)
+    return Release(release_planned(plan, settings, until=how.get("period"), window=window))
 
 
 def quote_of(
-    dataset: str, method: str | None, settings: Settings, *, generator: str | None = None, anyway: bool = False, **how: Any
+    dataset: str,
+    method: str | None,
+    settings: Settings,
+    *,
+    generator: str | None = None,
+    anyway: bool = False,
+    window: int | None = None,
+    **how: Any,
 ) -> list[AccountQuote]:
     """What `release_of` would charge, by account; nothing for texts that a run has released. Opens accounts, spends nothing, reads no row.
 
@@ -52,6 +70,12 @@ def quote_of(
         plan = plan_of(dataset, method, settings, anyway=anyway, **how)
         check_plan(plan, settings)
         return quote_plan(plan, settings)
+
+
+def check_no_window(dataset: str, window: int | None) -> None:
+    """Refuse a window of what has no periods. Raises ParameterError: one is given."""
+    if window is not None:
+        raise ParameterError("window", window, f"none: {dataset} has no horizon of periods")
 
 
 def _check_no_generator(dataset: str, generator: str | None) -> None:

@@ -28,6 +28,7 @@ FOLLOWED = (
     "how-to/selectors.md",
     "how-to/install.md",
     "how-to/own-table.md",
+    "how-to/series.md",
     "how-to/choose-a-method.md",
     "questions/epsilon.md",
     "questions/rows.md",

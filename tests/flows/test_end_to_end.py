@@ -15,11 +15,15 @@ from dpicl.methods import METHODS
 
 SLOW = (
     "answers that lie too seldom",
+    "bytes of a horizon's nights",
     *(f"bytes of a run: {method}" for method in METHODS if method not in ("gdp_tabicl", "few_shot_generation", "dp_icl")),
     "bytes of a run: rows held out",
     "bytes of protect: batches",
     "bytes of protect: rows held out",
     "bytes of protect: rows in memory",
+    "counts named by their content",
+    "counts read anew",
+    "late rows that enter",
     "minimum read from data",
     "noise covers one row: mst_tabicl",
     "rows stay where they are: batches",

@@ -34,11 +34,11 @@ def as_paid(guarantee: Guarantee, account: Account) -> Guarantee:
     """
     same_unit = replace(guarantee, unit=account.unit) if guarantee.unit == CLIENT else guarantee
     paid = to_replace_one(same_unit) if account.neighbours is Neighbours.REPLACE_ONE else same_unit
-    _check_relation(account, paid)
+    check_relation(account, paid)
     return paid
 
 
-def _check_relation(account: Account, guarantee: Guarantee) -> None:
+def check_relation(account: Account, guarantee: Guarantee) -> None:
     """Refuse an entry that protects something else than its account."""
     if (guarantee.unit, guarantee.neighbours) != (account.unit, account.neighbours):
         raise PrivacyError(
@@ -50,7 +50,7 @@ def _check_relation(account: Account, guarantee: Guarantee) -> None:
 def quote(connection: Connection, account: Account, extra: Sequence[Guarantee]) -> Quote:
     """The account's total before and after `extra`, and what that costs alone."""
     for guarantee in extra:
-        _check_relation(account, guarantee)
+        check_relation(account, guarantee)
     alone = compose(extra, delta=account.delta_cap)
     why = closed_by(connection, account)
     return Quote(alone, total(connection, account), total(connection, account, extra), account.epsilon_cap, why)
@@ -79,7 +79,7 @@ def check_cap(connection: Connection, account: Account, guarantee: Guarantee) ->
     Raises PrivacyError: unit or neighbours differ from the account's; BudgetError: with what was requested, spent, the cap and what is
     left.
     """
-    _check_relation(account, guarantee)
+    check_relation(account, guarantee)
     cap = account.epsilon_cap
     if cap is None:
         return None

@@ -18,7 +18,8 @@ from pathlib import Path
 from sqlalchemy import URL, insert, select, update
 
 from dpicl.accounting import accountant
-from dpicl.accounting.ledger import adopting, budget, chain, opening, restoring, rows, seals
+from dpicl.accounting.events import holds_part
+from dpicl.accounting.ledger import adopting, budget, chain, horizons, opening, restoring, rows, seals
 from dpicl.accounting.ledger.anchor import Anchor, Head
 from dpicl.accounting.ledger.chain import Change, changing, verify
 from dpicl.accounting.ledger.database import Database, downgrade
@@ -138,7 +139,7 @@ class Ledger(Readings):
         `first`: what the contract says of the account; its caps are decided by its first charge, unless a command set some.
         Raises BudgetError: the account's total would exceed its cap; PrivacyError: the id is charged for something else, the guarantee
         protects something else than the account, or states less than its event costs; LedgerError: there is no such account, or the ledger
-        was edited or rolled back.
+        was edited or rolled back. Of a part of a horizon LedgerRefusedError: that horizon is not charged here, or has no such period.
         """
         accountant.check(release.guarantee)
         row = rows.release_row(release)
@@ -152,7 +153,9 @@ class Ledger(Readings):
                 raise PrivacyError(f"account {account.name!r}: nothing is charged to it any more; account {payer!r} pays for its rows")
             if first is not None:  # what is planned next to it may have brought other caps
                 account = opening.first_charged(change, account, first)
-            spent = budget.check_cap(change.connection, account, release.guarantee)
+            is_part = holds_part(release.guarantee.event)
+            check = horizons.check_part if is_part else budget.check_cap
+            spent = check(change.connection, account, release.guarantee)
             row |= {"number": change.end.sequence + 1, "reserved_utc": rows.now()}
             change.connection.execute(insert(entries).values(row))
             before = written = None

@@ -110,7 +110,7 @@ def captured(work: Callable[[], object]) -> Output:
 
 _OWN = ("data", "contracts", "pipelines.yaml")
 """What the world was given."""
-_SECRET = (("home", "private"), ("home", "keys"), ("home", "cache"), ("home", "models"))
+_SECRET = (("home", "private"), ("home", "series"), ("home", "keys"), ("home", "cache"), ("home", "models"))
 _PROGRESS = re.compile(r"home/runs/[^/]+/progress/")
 """The longest text's length while a model writes it: the release holds it too, and its draw is replaced."""
 _CLOSED = re.compile(r"(ledger\.db.*|.*anchor.*)$")

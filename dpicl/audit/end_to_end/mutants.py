@@ -23,10 +23,11 @@ from dpicl.audit.end_to_end.stand_ins import everywhere, replaced
 from dpicl.audit.end_to_end.suite import CLAIMS
 from dpicl.client import __main__ as client
 from dpicl.client.wallet import open_wallet
-from dpicl.engine import order
+from dpicl.engine import order, series
 from dpicl.engine.artefacts import read_split
 from dpicl.engine.releases import UnitReleases
 from dpicl.engine.run_folder import open_unit
+from dpicl.engine.series import Horizon
 from dpicl.engine.stage import stage
 from dpicl.engine.stages import ingest, split
 from dpicl.errors import DataError
@@ -35,6 +36,8 @@ from dpicl.methods.gdp_tabicl import GdpTabicl
 from dpicl.methods.ldp_tabicl import LdpTabicl
 from dpicl.methods.mst_tabicl import MstTabicl
 from dpicl.randomness import stream
+from dpicl.tabular.reading.arrivals import arrival_periods
+from dpicl.tabular.reading.participation import Entered
 from dpicl.types import PrivateTable
 
 _MANY = 4000
@@ -187,6 +190,46 @@ def _truer_answers(randomise: Any) -> Any:
         return randomise(codes, response(epsilon=1.25 * math.log(law.keep / law.lie), categories=law.categories), drawn)
 
     return answered
+
+
+@_mistake("a person's rows in every night", "noise covers a person's history", "together", Entered)
+def _forgotten_entries(_: Any) -> Any:
+    """How many rows of a person have entered is forgotten from night to night."""
+    return staticmethod(lambda _parts: Entered.nobody())
+
+
+@_mistake("counts read anew", "noise covers a person's history", "make", Horizon)
+def _read_anew(make: Any) -> Any:
+    """What earlier nights counted is taken from tonight's table."""
+
+    def made(self: Horizon, over: int, history: Any, published: Any, rows: PrivateTable) -> Any:
+        arrived = arrival_periods(rows, str(self.contract.source.arrived), self.contract.releases)
+        before: list[Any] = []
+        for period in range(1, len(history) + 1):
+            own = PrivateTable(rows.data.take(np.flatnonzero(arrived == period)))
+            counts, entered = self._counted(own, Entered.together(one.entered for one in before))
+            (self.settings.home / "series" / self.release.release_id / f"{period:05}").unlink()
+            before.append(self.frozen.freeze(period, counts, entered, before=before[-1].name if before else ""))
+        return make(self, over, before, published, rows)
+
+    return made
+
+
+@_mistake("late rows that enter", "noise covers a person's history", "arrival_periods")
+def _late_rows(arrival_periods: Any) -> Any:
+    """A row that comes late belongs to the night in which it comes."""
+
+    def arrived(table: Any, column: str, releases: Any) -> np.ndarray:
+        own, today = arrival_periods(table, column, releases), releases.calendar.over_by(series.clock(), releases.every)
+        return np.where((own > 0) & (own < today), today, own)
+
+    return arrived
+
+
+@_mistake("counts named by their content", "bytes of a horizon's nights", "new_name")
+def _content_named_counts(_: Any) -> Any:
+    """What the ledger shows of a night's counts follows from them."""
+    return lambda counts: hashlib.sha256(b"".join(table.tobytes() for table in counts.tables.values())).hexdigest()[:32]
 
 
 def caught(mutant: MachineMutant) -> Broken:

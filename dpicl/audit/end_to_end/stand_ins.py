@@ -63,7 +63,8 @@ class ReplayedDraws:
         publish, answer = UnitReleases.publish, dp_icl.answer
 
         def published(releases: UnitReleases, ledger: Any, cell: Any, content: bytes, *more: Any) -> Any:
-            return publish(releases, ledger, cell, self._drawn.setdefault((releases.folder.unit.method, cell), content), *more)
+            period = releases.named[cell].parameters.get("index")  # of a horizon's, each of which is a release
+            return publish(releases, ledger, cell, self._drawn.setdefault((releases.folder.unit.method, cell, period), content), *more)
 
         def answered(job: Any, *arguments: Any) -> Any:
             return self._drawn.setdefault(("answers", tuple(job.plans)), answer(job, *arguments))

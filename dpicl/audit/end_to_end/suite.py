@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
+from dpicl.audit.end_to_end import series
 from dpicl.audit.end_to_end.claims import COVERED, Broken, accounts, covered, equality, histories, refusals, stability, wallet_cap
 from dpicl.audit.end_to_end.commands import ask, given, protect, run
 from dpicl.audit.end_to_end.world import KINDS, Declaration, Measured, SourceKind
@@ -57,6 +58,8 @@ CLAIMS: Mapping[str, Callable[[], Broken]] = {
     "a period's history: ask": partial(histories, Declaration("texts"), partial(ask, QUERY), across=False),
     "the next period's history: protect": partial(histories, Declaration(), partial(protect, MstTabicl.name), across=True),
     "the next period's history: ask": partial(histories, Declaration("texts"), partial(ask, QUERY), across=True),
+    "bytes of a horizon's nights": series.equal,
+    "noise covers a person's history": series.covered,
     **{f"noise covers one row: {method}": partial(covered, method) for method in COVERED},
     "one cap for one file": partial(accounts, Declaration(), (GdpTabicl.name, LdpTabicl.name)),
     "a wallet keeps its cap": wallet_cap,

@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any, Literal
 
@@ -34,6 +35,8 @@ Measured = Literal["not at all", "public queries", "held-out rows"]
 NAME, URL = "shop", "DPICL_AUDITED_DATABASE"
 CATEGORIES: Mapping[str, Sequence[str]] = {"city": ("north", "south"), "member": ("no", "yes")}
 MISSING = "?"
+FIRST_DAY = date(2031, 1, 1)
+"""Of a horizon."""
 MOST_ROWS = 2
 """Of a person that may enter a release."""
 
@@ -49,6 +52,8 @@ class Declaration:
     narrow: bool = False
     """Whether there is one column beside the label."""
     cap: float = 1000.0
+    nights: int = 0
+    """Of a horizon, in which persons enter with one row a night and `MOST_ROWS` in all."""
 
     def contract(self) -> dict[str, Any]:
         """The contract as YAML holds it."""
@@ -56,6 +61,10 @@ class Declaration:
         content["privacy"] |= {"neighbours": self.neighbours, "budget": {"epsilon": self.cap, "delta": 0.01}}
         if self.person:
             content["privacy"] |= {"unit": "person", "person": {"id_column": "person", "max_rows": MOST_ROWS}}
+        if self.nights:
+            content["privacy"]["person"] |= {"max_rows": 1, "max_rows_in_horizon": MOST_ROWS}
+            content["source"] |= {"arrived": "day"}
+            content["releases"] = {"every": "day", "horizon": self.nights, "first": FIRST_DAY.isoformat()}
         return content
 
     def _table(self) -> dict[str, Any]:

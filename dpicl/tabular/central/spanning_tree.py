@@ -21,7 +21,7 @@ Not covered persons (the caller pays for their rows); running time.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
@@ -77,18 +77,26 @@ def measure(exact: ExactCounts, *, budget: StepBudget | Shares, stream: Stream) 
     shares = budget if isinstance(budget, Shares) else Shares.of(budget, features)
     marginals = _star(exact, shares.first, stream)
     scores = pair_scores(exact, marginals, shares.second)
-    trees, left = list(range(features)), features - 1
-    while left:
-        joining = [pair for pair in scores if trees[pair[0]] != trees[pair[1]]]
-        candidates = [0, *(scores[pair] for pair in joining)]
-        best = shares.choice.chosen(candidates, spread=_SPREAD, stream=stream)
-        if best == 0:
-            return marginals + _star(exact, shares.rest(left, features), stream)
-        one, other = joining[best - 1]
-        marginals.append(exact.noisy((one, other), budget=shares.second, stream=stream))
-        trees = [trees[one] if tree == trees[other] else tree for tree in trees]
+    left = features - 1
+    for pair in joining_pairs(scores, features, lambda candidates: shares.choice.chosen(candidates, spread=_SPREAD, stream=stream)):
+        marginals.append(exact.noisy(pair, budget=shares.second, stream=stream))
         left -= 1
-    return marginals
+    return marginals + (_star(exact, shares.rest(left, features), stream) if left else [])
+
+
+def joining_pairs(scores: Mapping[Pair, int], features: int, choose: Callable[[Sequence[int]], int]) -> Iterator[Pair]:
+    """Equation (3), pair after pair until all columns are in one tree or none is the best.
+    `choose` gives the place of a large score by a noisy maximum; the first is 0, that of none.
+    """
+    trees = list(range(features))
+    for _ in range(features - 1):
+        joining = [pair for pair in scores if trees[pair[0]] != trees[pair[1]]]
+        best = choose([0, *(scores[pair] for pair in joining)])
+        if best == 0:
+            return
+        one, other = joining[best - 1]
+        yield one, other
+        trees = [trees[one] if tree == trees[other] else tree for tree in trees]
 
 
 def _star(exact: ExactCounts, budget: StepBudget, stream: Stream) -> list[NoisyMarginal]:

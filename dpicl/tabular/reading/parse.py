@@ -26,6 +26,8 @@ from dpicl.types import NO_NUMBER
 _WHOLE = r"^-?\d+(\.0+)?$"
 _NUMBER = r"^-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 _LONGEST_TEXT = 1 << 16
+_DAY = DateColumn.model_validate({"type": "date", "bounds": ["0001-01-01", "9999-12-31"]})
+"""On which a row arrived."""
 
 
 def check_columns(names: Sequence[str], contract: Contract, where: str) -> None:
@@ -57,7 +59,8 @@ def _more(named: Sequence[object]) -> str:
 
 
 def typed_table(columns: pa.Table, contract: Contract, where: str, *, part: bool = False) -> pa.Table:
-    """Columns of the contract, in its order, as int64, float64 or dictionary<int16, string>; a person's id as a hash.
+    """Columns of the contract, in its order, as int64, float64 or dictionary<int16, string>; a person's id as a hash,
+    the day on which a row arrived in days since 1970.
 
     Rows that hold the contract's `missing` marker in a column that is not nullable are dropped first. A missing number is null. Values are
     taken as they stand, blanks included. Numbers outside their bounds are let through: a check counts them and the mechanisms clip them.
@@ -82,6 +85,8 @@ def typed_table(columns: pa.Table, contract: Contract, where: str, *, part: bool
         coded = text.combine_chunks().dictionary_encode()
         hashes = [hashlib.blake2b(value.encode(), digest_size=8).digest() for value in coded.dictionary.to_pylist()]
         typed[name] = pa.chunked_array([np.frombuffer(b"".join(hashes), dtype="<i8")[coded.indices.to_numpy()]])
+    if (arrived := contract.source.arrived) is not None:
+        typed[arrived] = typed_column(columns.column(arrived), _DAY, arrived, where)
     table = pa.table(typed)
     if not part:
         refuse_no_rows(table, where)

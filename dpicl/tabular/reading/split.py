@@ -34,6 +34,7 @@ from dpicl.contract.models import Contract
 from dpicl.errors import DataError, ParameterError, PrivacyError
 from dpicl.randomness import stream
 from dpicl.tabular.reading.multiset import column_hashes, words_of
+from dpicl.tabular.reading.ranks import rank_within
 from dpicl.types import PrivateTable, QueryTable, SplitTable, Table
 
 __all__ = ["SplitTable", "check_sizes", "fewer", "held_out_queries", "holds_out", "lowest", "public_queries", "split_table"]
@@ -84,7 +85,7 @@ def held_out_queries(held_out: pa.Table, contract: Contract, *, key: bytes | Non
     chosen = np.flatnonzero(lowest(words, contract.split.query_fraction if contract.split else 0.0))
     chosen = chosen[np.argsort(words[chosen], kind="stable")]
     if person is not None:
-        chosen = chosen[_rank_within(words_of(held_out.column(person.id_column))[chosen]) < person.max_rows]
+        chosen = chosen[rank_within(words_of(held_out.column(person.id_column))[chosen]) < person.max_rows]
     return np.sort(chosen[:most])
 
 
@@ -114,16 +115,7 @@ def _marks(table: pa.Table, contract: Contract, key: bytes | None) -> np.ndarray
     in_batches = contract.source.folder is not None or contract.source.query is not None
     if in_batches and contract.privacy.person is None:
         return content
-    return column_hashes([*columns, _rank_within(content[:, 0]).astype(np.uint64)], key=of_rows)
-
-
-def _rank_within(kinds: np.ndarray) -> np.ndarray:
-    """Of each place, how many of its kind stand before it: shape (places,), int64."""
-    order = np.argsort(kinds, kind="stable")
-    _, starts, counts = np.unique(kinds[order], return_index=True, return_counts=True)
-    ranks = np.empty(len(kinds), dtype=np.int64)
-    ranks[order] = np.arange(len(kinds)) - np.repeat(starts, counts)
-    return ranks
+    return column_hashes([*columns, rank_within(content[:, 0]).astype(np.uint64)], key=of_rows)
 
 
 def _derived(key: bytes | None, purpose: bytes, contract: Contract) -> bytes:

@@ -41,6 +41,8 @@ STEPS = (
     Step("hold out by column", 1, "row or person", "a row goes by its own value of the contract's column"),
     Step("hold out by file", 1, "row or person", "texts are held out by the file that they stand in"),
     Step("bound contributions", 1, "row or person", "a person's rows are drawn by that person's own randomness"),
+    Step("arrive", 1, "row or person", "a row belongs to a period by its own day"),
+    Step("participate", 1, "row or person", "which of a person's rows enter, now and later, depends on that person's rows alone"),
     Step("subsample", 1, "row or person", "a row enters by a coin of its own"),
     Step("batch", 1, "row", "sums and counts of batches add up to those of the table, wherever it is cut"),
     Step(
@@ -59,6 +61,8 @@ def steps_before(contract: Declared, *, sampled: bool) -> tuple[Step, ...]:
         sampled: whether the mechanism is applied to a secret subsample.
     """
     passed = {"read", "drop", *(["subsample"] if sampled else []), *(["bound contributions"] if contract.privacy.person else [])}
+    if contract.releases.horizon is not None:  # in the place of a draw at random
+        passed = {*(passed - {"bound contributions"}), "arrive", *(["participate"] if contract.privacy.person else [])}
     if isinstance(contract, Contract):
         in_batches = contract.privacy.person is None
         passed |= {"batch"} if in_batches else set()

@@ -1,0 +1,197 @@
+"""SIGKILL anywhere in a night of a series, over and over: every period is frozen once, drawn once as far as anybody sees, and charged nothing.
+
+Nights follow each other under one horizon, then under the next. In each, one to three processes make the night beside each other; most kill
+themselves before a change of a file or a commit of the ledger, at a place dealt beforehand; then others come, and at last one that lives.
+Before each try the table is another one, its past too. After each death an observer reads what a later reader would.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import logging
+import multiprocessing
+import os
+import random
+import signal
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from benchmarks.figures import Figures
+from benchmarks.speed.fork_server import own_fork_server
+from dpicl.engine.one_release import plan_of
+from dpicl.engine.releases import open_ledger
+from dpicl.engine.series import Horizon, release_planned
+from dpicl.engine.settings import Settings
+from tests.harness import Place, new_place
+from tests.library.series_contracts import NAME, after, series_tree, visits
+
+KILLS, PERIODS, EPSILON = 500, 12, "2"
+_CHANGES = ("os.link", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "shutil.rmtree")
+_PATIENCE_SECONDS = 120.0
+Mutation = Callable[[], None] | None
+
+
+@dataclass
+class Seen:
+    """What an observer saw of a horizon: hashes of frozen files and of published artefacts by period, and what is spent."""
+
+    frozen: dict[int, set[str]] = field(default_factory=lambda: defaultdict(set))
+    published: dict[int, set[str]] = field(default_factory=lambda: defaultdict(set))
+    spent: set[float] = field(default_factory=set)
+
+    @property
+    def second(self) -> int:
+        """Counts or draws beyond the first of a period, and prices beyond the first."""
+        several = [*self.frozen.values(), *self.published.values(), self.spent]
+        return sum(max(0, len(one) - 1) for one in several)
+
+
+@dataclass
+class Verdict:
+    """Of all horizons; every count but `kills` has zero as its right value."""
+
+    kills: int = 0
+    second_draws: int = 0
+    unrecovered: int = 0
+
+
+def measure(figures: Figures) -> None:
+    """Five hundred kills."""
+    verdict = killed_nights(KILLS)
+    figures.at_least("kills-in-nights-of-a-series", verdict.kills, KILLS)
+    figures.exactly("second-draws-of-a-night", verdict.second_draws, 0)
+    figures.exactly("nights-not-recovered", verdict.unrecovered, 0)
+
+
+def killed_nights(kills: int, *, seed: int = 0, mutate: Mutation = None) -> Verdict:
+    """Horizon after horizon until so many processes were killed; `mutate` breaks the protocol in each of them."""
+    verdict, number = Verdict(), 0
+    with own_fork_server(["benchmarks.series.warm"]):
+        while verdict.kills < kills:
+            with tempfile.TemporaryDirectory(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None) as folder:
+                _horizon(Path(folder), random.Random(f"{seed} {number}"), verdict, kills, mutate)
+            number += 1
+    return verdict
+
+
+def _horizon(root: Path, chance: random.Random, verdict: Verdict, kills: int, mutate: Mutation) -> None:
+    place, seen = new_horizon(root, chance), Seen()
+    for night in range(1, PERIODS + 1):
+        for _ in range(chance.choice((1, 2, 3))):
+            _deliver(place, chance)
+            dealt = [chance.randrange(90) for _ in range(chance.choice((1, 2, 2, 3)))]
+            verdict.kills += sum(code == -signal.SIGKILL for code in _together(place, night, dealt, mutate))
+            _observe(place, seen)
+        _deliver(place, chance)
+        verdict.unrecovered += sum(code != 0 for code in _together(place, night, [None], mutate))
+        _observe(place, seen)
+        if verdict.kills >= kills:
+            break
+    verdict.unrecovered += night - len(seen.published)
+    verdict.second_draws += seen.second
+
+
+def new_horizon(root: Path, chance: random.Random) -> Place:
+    """An installation with a table that grows."""
+    place = new_place(root / "place")
+    (place.root / "contracts" / f"{NAME}.yaml").write_text(yaml.safe_dump(series_tree(), sort_keys=False))
+    _deliver(place, chance)
+    return place
+
+
+def _deliver(place: Place, chance: random.Random) -> None:
+    """Another table: of other persons, on other days, as a whole."""
+    shift = chance.randrange(1000)
+    rows = visits(PERIODS, 10 + chance.randrange(20), of=lambda who: {"who": f"p{(who + shift) % 40}"})
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    path = place.root / "data" / f"{NAME}.csv"
+    path.with_suffix(".new").write_text(text.getvalue())
+    path.with_suffix(".new").replace(path)
+
+
+def _together(place: Place, night: int, dealt: list[int | None] | list[int], mutate: Mutation) -> list[int | None]:
+    """Exit codes of processes that make a night at once; each dies before its change of that number, if it gets there."""
+    context = multiprocessing.get_context("forkserver")
+    processes: list[BaseProcess] = [context.Process(target=make_night, args=(place, night, one, mutate)) for one in dealt]
+    for one in processes:
+        one.start()
+    for one in processes:
+        one.join(_PATIENCE_SECONDS)
+        one.kill()
+    return [one.exitcode for one in processes]
+
+
+def make_night(place: Place, night: int, dies: int | None, mutate: Mutation) -> None:
+    """Make the night after so many days, and die before a change of that number, if any."""
+    logging.disable(logging.CRITICAL)
+    if mutate is not None:
+        mutate()
+    if dies is not None:
+        _die_before(dies)
+    with ExitStack() as entered:
+        entered.enter_context(place.entered())
+        settings = Settings.from_environment()
+        release_planned(plan_of(NAME, None, settings, epsilon=EPSILON, shots=1), settings, now=after(night))
+
+
+def _die_before(change: int) -> None:
+    """Kill this process before its change of that number, from 0: files that are opened to write, linked, renamed, removed; commits."""
+    from sqlalchemy import Engine, event
+
+    from dpicl.accounting.ledger.anchor import Anchor
+
+    left = [change]
+
+    def reach() -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def heard(name: str, arguments: tuple[Any, ...]) -> None:
+        if name in _CHANGES or (name == "open" and isinstance(arguments[2], int) and arguments[2] & (os.O_WRONLY | os.O_RDWR)):
+            reach()
+
+    advance = Anchor.advance
+
+    def advancing(self: Anchor, *arguments: Any) -> None:
+        reach()
+        advance(self, *arguments)
+
+    Anchor.advance = advancing  # type: ignore[method-assign]
+    event.listen(Engine, "commit", lambda _: reach())
+    sys.addaudithook(heard)
+
+
+def _observe(place: Place, seen: Seen) -> None:
+    """Read whatever stands, like any later reader."""
+    with place.entered():
+        settings = Settings.from_environment()
+        plan = plan_of(NAME, None, settings, epsilon=EPSILON, shots=1)
+        ((_, unit),) = plan.units.items()
+        with open_ledger(settings) as ledger:
+            horizon = Horizon.of(ledger, plan, settings.contract(NAME), unit, settings)
+            ledger.verify()
+            horizon.published(PERIODS)
+            for period in range(1, PERIODS + 1):
+                won = ledger.published(horizon.part(period).release_id)
+                seen.published[period] |= {won} if won else set()
+            if ledger.entries(horizon.release.account):
+                seen.spent.add(ledger.spent(horizon.release.account).epsilon)
+        for path in (settings.home / "series").glob("*/[0-9]*"):
+            seen.frozen[int(path.name)].add(hashlib.sha256(path.read_bytes()).hexdigest())
+    for period in [period for period, hashes in seen.published.items() if not hashes]:
+        del seen.published[period]

@@ -1,0 +1,65 @@
+"""Parts of a horizon: each period of a series is a release of its own, and costs nothing beside the horizon that was charged with all of them.
+
+Guarantee   a part is accepted only where its horizon is charged to the same account, is whole by the chain, has a period of that number that
+            no other release is, and was charged in this ledger: of one that a backup or receipts have brought back nobody knows which periods were drawn since,
+            so that another draw of one might be a second one. `reserve` checks this in the transaction that notes the part.
+"""
+
+from __future__ import annotations
+
+import json
+
+from sqlalchemy import Connection, select
+
+from dpicl.accounting.events import HORIZON_PART, guarantee_as_json
+from dpicl.accounting.filters import Spent
+from dpicl.accounting.guarantee import Guarantee
+from dpicl.accounting.ledger import seals
+from dpicl.accounting.ledger.budget import check_relation
+from dpicl.accounting.ledger.keys import canonical
+from dpicl.accounting.ledger.models import entries, records
+from dpicl.accounting.ledger.restoring import RESTORED
+from dpicl.accounting.ledger.rows import find_entry, spent_of
+from dpicl.accounting.ledger.values import Account
+from dpicl.errors import LedgerRefusedError
+
+PERIODS = "horizon"
+"""The parameter of a horizon's release that says how many periods it has."""
+
+
+def check_part(connection: Connection, account: Account, guarantee: Guarantee) -> Spent | None:
+    """What the account has spent, which a part leaves as it is; the chain is locked.
+    Raises LedgerRefusedError: the part belongs to no horizon of the account that can go on; PrivacyError: it protects something else.
+    """
+    check_relation(account, guarantee)
+    stated = dict(guarantee.event.parameters)
+    horizon, index = str(stated.get("horizon")), stated.get("index")
+    seals.check(connection, horizon)
+    row = find_entry(connection, horizon)
+    if guarantee.event.kind != HORIZON_PART or account.benchmark or row is None or row.account != account.name:
+        raise LedgerRefusedError(
+            f"account {account.name!r}: a part of a horizon that is not charged to it; expected the horizon's charge first"
+        )
+    periods = json.loads(row.parameters).get(PERIODS)
+    if not isinstance(periods, int) or not isinstance(index, int) or not 1 <= index <= periods:
+        raise LedgerRefusedError(f"account {account.name!r}: period {index} of a horizon of {periods}; expected 1 to {periods}")
+    if row.number < _came_back(connection):
+        raise LedgerRefusedError(
+            f"account {account.name!r}: its ledger came back from a backup or from receipts after this horizon had begun, and which of its "
+            f"periods were drawn since is not known; what stands can be used, and a new horizon (`releases.first`) is a new charge"
+        )
+    same = select(entries.c.release_id).where(
+        entries.c.account == account.name, entries.c.guarantee == canonical(guarantee_as_json(guarantee))
+    )
+    if connection.execute(same).first() is not None:
+        raise LedgerRefusedError(
+            f"account {account.name!r}: period {index} of this horizon is charged under another name; it is drawn once"
+        )
+    return spent_of(connection, account.name)
+
+
+def _came_back(connection: Connection) -> int:
+    """The number of the last record that brought the ledger back; 0 where none did."""
+    kinds = records.c.kind.in_((RESTORED, "adopted"))
+    newest = select(records.c.sequence).where(kinds).order_by(records.c.sequence.desc()).limit(1)
+    return int(connection.execute(newest).scalar() or 0)

@@ -1,0 +1,164 @@
+"""Claims on a table that grows, released night after night: neighbours are histories of the table, in which one person's rows differ at will.
+
+equal     all public bytes of every night are equal between neighbouring histories, once the draws are
+covered   what the person moves of all exact sums of all nights, over their noise, is no more than what the horizon was charged
+late      rows of days that were released already move nothing
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from dpicl.audit.end_to_end.commands import Observation, observed, protect
+from dpicl.audit.end_to_end.stand_ins import ReplayedDraws, everywhere, standing_clock
+from dpicl.audit.end_to_end.world import FIRST_DAY, NAME, Declaration, SourceRow, World, new_world
+from dpicl.engine.releases import open_ledger
+from dpicl.engine.settings import Settings
+from dpicl.methods.mst_tabicl import MstTabicl
+
+NIGHTS = 6
+"""Of a horizon, in the first of which pairs are chosen."""
+JOINS, PERSONS = 3, 12
+"""The night in which a late joiner comes, and persons who are in all histories."""
+Broken = list[str]
+History = list[list[SourceRow]]
+"""What the table holds in each night."""
+Noised = list[tuple[float, np.ndarray]]
+"""Variances, and the exact sums that got noise of them."""
+
+
+def _row(person: int, day: int, *, spent: int = 10, city: str = "north", member: str = "no") -> SourceRow:
+    return {"person": person, "day": (FIRST_DAY + timedelta(days=day - 1)).isoformat(), "spent": spent, "city": city, "member": member}
+
+
+def _others(night: int) -> list[SourceRow]:
+    """Rows of everybody else until a night."""
+    return [
+        _row(person, day, spent=7 * person, city=("north", "south")[person % 2], member=("no", "yes")[person // 2 % 2])
+        for day in range(1, night + 1)
+        for person in range(PERSONS)
+        if (person + day) % 3 == 0
+    ]
+
+
+def _one(*days: int, **how: Any) -> list[SourceRow]:
+    return [_row(1000, day, **{"spent": 99, "city": "south", "member": "yes", **how}) for day in days]
+
+
+HISTORIES: dict[str, Callable[[int], list[SourceRow]]] = {
+    "in every night": lambda night: _one(*range(1, night + 1)),
+    "a late joiner": lambda night: _one(*range(JOINS, night + 1)),
+    "a leaver": lambda night: _one(*range(1, night + 1)) if night < JOINS else [],
+    "a correction": lambda night: _one(1) if night < JOINS else _one(1, spent=1, city="north"),
+    "one who is only ever here today": lambda night: _one(night),
+    "one whose rows become more": lambda night: _one(*range(1, night + 1)) * night,
+}
+"""The person's rows in the table of a night."""
+LATE: Callable[[int], list[SourceRow]] = lambda night: _one(*range(1, night))
+"""Rows of days that are released already."""
+
+
+def _history(one: Callable[[int], list[SourceRow]] | None) -> History:
+    return [[*_others(night), *(one(night) if one else [])] for night in range(1, NIGHTS + 1)]
+
+
+@contextmanager
+def _night(number: int) -> Iterator[None]:
+    """The time after so many days."""
+    at = datetime(FIRST_DAY.year, FIRST_DAY.month, FIRST_DAY.day, 2, tzinfo=UTC) + timedelta(days=number)
+    with everywhere("clock", lambda _: lambda: at):
+        yield
+
+
+@contextmanager
+def _apart() -> Iterator[World]:
+    with new_world(Declaration(person=True, nights=NIGHTS)) as world, world.entered(), standing_clock():
+        yield world
+
+
+def equal() -> Broken:
+    """All public bytes of every night."""
+    broken, replay = [], ReplayedDraws()
+    with _apart() as world:
+        first = _shown(world, _history(None), replay)
+        if first[-1].code:
+            return [f"there is nothing to compare: {first[-1].error}"]
+        for name, one in {**HISTORIES, "late": LATE}.items():
+            shown = _shown(world, _history(one), replay)
+            nights = enumerate(zip(first, shown, strict=True), 1)
+            broken += [f"{name}: night {night}: {said}" for night, (mine, theirs) in nights for said in mine.differing(theirs)]
+    return broken
+
+
+_LOOKED_AT = (1, NIGHTS // 2, NIGHTS)
+"""Nights in which all bytes are compared; those between are caught up by the next."""
+
+
+def _shown(world: World, history: History, replay: ReplayedDraws) -> list[Observation]:
+    world.forget()
+    names, shown = count(), []
+    for night in _LOOKED_AT:
+        world.put(history[night - 1], "csv")
+        with _night(night), replay.recorded(), everywhere("new_name", lambda made: _named(made, names)):
+            shown.append(observed(world, protect(MstTabicl.name)))
+    return shown
+
+
+def _named(new_name: Callable[[Any], str], names: Iterator[int]) -> Callable[[Any], str]:
+    """The same random names in both worlds; those that follow from the rows stay what they are."""
+
+    def named(counts: Any) -> str:
+        return f"{next(names):032x}" if new_name(counts) != new_name(counts) else new_name(counts)
+
+    return named
+
+
+def covered() -> Broken:
+    """No person moves what is noised by more than what is charged for, in whatever history; late rows move nothing."""
+    broken = []
+    with _apart() as world:
+        (nobody, mu_squared) = _noised(world, _history(None))
+        for name, one in HISTORIES.items():
+            moved = _moved(nobody, _noised(world, _history(one))[0])
+            if not 0 < moved <= mu_squared * (1 + 1e-9):
+                broken.append(f"{name}: a loss of {moved:.4g}, charged {mu_squared:.4g}")
+        if late := _moved(nobody, _noised(world, _history(LATE))[0]):
+            broken.append(f"late rows: a loss of {late:.4g}, where nothing may move")
+    return broken
+
+
+def _noised(world: World, history: History) -> tuple[Noised, float]:
+    """What got noise in all nights, and mu^2 that was charged for them."""
+    noised: Noised = []
+
+    def recorded(_: Any) -> Callable[..., Any]:
+        def noisy_sums(sums: Sequence[int] | np.ndarray, *, variance: Any, stream: Any) -> list[int]:
+            noised.append((float(variance), np.array(sums, dtype=np.float64)))
+            return [int(one) for one in sums]
+
+        return noisy_sums
+
+    world.forget()
+    for night, rows in enumerate(history, 1):
+        world.put(rows, "csv")
+        # pairs are the same in all histories: those that are not chosen are a step of the budget of their own
+        with _night(night), everywhere("noisy_sums", recorded), everywhere("bounded_range_max", lambda _: lambda *_scores, **_how: 1):
+            made = protect(MstTabicl.name)()
+        if made.code:
+            raise RuntimeError(made.err)
+    with open_ledger(Settings.current()) as ledger:
+        (horizon,) = [entry.release.guarantee for entry in ledger.entries(NAME) if entry.release.guarantee.epsilon]
+    event = dict(horizon.event.parameters)
+    return noised, (float(event["sensitivity"]) / float(event["sigma"])) ** 2
+
+
+def _moved(one: Noised, other: Noised) -> float:
+    if [(variance, len(sums)) for variance, sums in one] != [(variance, len(sums)) for variance, sums in other]:
+        return np.inf
+    return float(sum(np.square(mine - theirs).sum() / (variance - 4) for (variance, mine), (_, theirs) in zip(one, other, strict=True)))

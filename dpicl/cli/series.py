@@ -1,0 +1,34 @@
+"""`dpicl series`: a page over all released periods of a table with a horizon; reads no row and charges nothing."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dpicl.cli.options import ContractName, Epsilon, MethodOptions
+from dpicl.cli.terminal import say
+from dpicl.engine.settings import Settings
+from dpicl.errors import ParameterError
+
+
+def series(
+    contract: ContractName,
+    out: Annotated[Path, typer.Option(help="The new file to write, a page of HTML.")],
+    epsilon: Epsilon = "1",
+    option: MethodOptions = None,
+    window: Annotated[int, typer.Option(min=1, help="Number of last periods that are compared with those before.")] = 30,
+) -> None:
+    """Write a page over all periods of a series. It has rows with their noise, the budget, and which columns drift; no row is read."""
+    from dpicl.cli.protect import chosen_options
+    from dpicl.engine.files import publish
+    from dpicl.report.series import series_facts, series_page
+
+    if os.path.lexists(out) or not out.parent.is_dir():
+        raise ParameterError("out", out.name, "a new file in a folder that is there")
+    settings = Settings.from_environment()
+    facts = series_facts(contract, settings, epsilon=epsilon, options=chosen_options(option or ()), window=window)
+    publish(out, lambda file: file.write(series_page(facts).encode()))
+    say(f"{out.name}: {len(facts.rows)} of {facts.periods} periods")

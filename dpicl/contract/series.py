@@ -1,0 +1,48 @@
+"""Checks of a contract whose table grows: a horizon of periods that are charged together; each failure is one sentence."""
+
+from __future__ import annotations
+
+from dpicl.contract.declared import Declared
+from dpicl.contract.models import Contract
+from dpicl.errors import DeclarationError
+
+
+def check_no_series(contract: Declared, file: str) -> None:
+    """What is no table with a time of arrival has no horizon. Raises DeclarationError: it states one."""
+    if contract.releases.horizon is not None:
+        raise DeclarationError(file, "releases.horizon", "is of a table whose rows say when they arrived", "no such key")
+    if contract.privacy.person and contract.privacy.person.max_rows_in_horizon is not None:
+        raise DeclarationError(file, "privacy.person.max_rows_in_horizon", "has no meaning without a horizon", "no such key")
+
+
+def check_series(contract: Contract, file: str) -> None:
+    """A horizon comes with all that its guarantee goes by, and none of it comes alone.
+    Raises DeclarationError: names file, key and expected shape.
+    """
+    source, privacy, person = contract.source, contract.privacy, contract.privacy.person
+    if contract.releases.horizon is None:
+        if source.arrived is not None:
+            raise DeclarationError(file, "source.arrived", "has no meaning without a horizon", "no such key, or `releases.horizon`")
+        check_no_series(contract, file)
+        return
+    if source.arrived is None:
+        raise DeclarationError(file, "source.arrived", "is missing", "the column with the day on which a row arrived")
+    if source.arrived in (*contract.columns, *source.ignore, *([person.id_column] if person else [])):
+        raise DeclarationError(file, "source.arrived", "is also used otherwise", "a column of the source that is used nowhere else")
+    if privacy.budget.benchmark:
+        raise DeclarationError(file, "releases.horizon", "has no meaning for a benchmark", "no such key: its rows stay as they are")
+    if not privacy.budget.delta:
+        raise DeclarationError(file, "privacy.budget.delta", "is missing", "a delta, which the Gaussian noise of a horizon needs")
+    if contract.split is not None:
+        expected = "no such key: a series holds no rows out; `queries` names public rows to measure on"
+        raise DeclarationError(file, "split", "is given beside a horizon", expected)
+    if person is not None:
+        _check_person(person.max_rows, person.max_rows_in_horizon, file)
+
+
+def _check_person(per_period: int, in_horizon: int | None, file: str) -> None:
+    key = "privacy.person.max_rows_in_horizon"
+    if in_horizon is None:
+        raise DeclarationError(file, key, "is missing", "how many rows of a person enter in all periods together")
+    if in_horizon < per_period:
+        raise DeclarationError(file, key, f"is {in_horizon}, fewer than max_rows", f"{per_period} or more")

@@ -1,0 +1,84 @@
+"""How long the budget of a table lasts that is released period after period under the charge of a horizon. Reads no row, and charges nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from dpicl.accounting.ledger import Entry, Ledger
+from dpicl.accounting.ledger.horizons import PERIODS
+from dpicl.contract import Contract
+from dpicl.contract.periods import Calendar
+from dpicl.engine.accounts import account_of, addresses_of
+from dpicl.engine.releases import open_ledger
+from dpicl.engine.series import PART
+from dpicl.engine.settings import Settings
+from dpicl.errors import DpiclError
+from dpicl.methods import METHODS
+
+_MOST = 20
+"""Horizons that are looked ahead."""
+
+
+@dataclass(frozen=True)
+class SeriesForecast:
+    """One horizon that is charged: its periods, how many are released, what another one would cost, and how many more fit."""
+
+    contract: str
+    account: str
+    first: str
+    last: str
+    periods: int
+    released: int
+    cost: float
+    left: float
+    more: int
+    until: str
+
+    @property
+    def sentence(self) -> str:
+        """What is paid and for how long, in one sentence."""
+        at_least = "at least " if self.more == _MOST else ""
+        further = f"enough for {at_least}{self.more} more, until {self.until}" if self.more else "not enough for one more"
+        return (
+            f"{self.contract}: its periods are paid from {self.first} until {self.last}, {self.released} of {self.periods} are released; another "
+            f"horizon costs epsilon {self.cost:.4g}, {self.left:.4g} is left, {further}; what is released stands for ever"
+        )
+
+
+def series_forecasts(settings: Settings) -> list[SeriesForecast]:
+    """The last horizon of each of the user's contracts that has one and was charged."""
+    forecasts = []
+    for name in settings.own_names():
+        try:
+            contract = settings.declared(name)
+        except DpiclError:  # what is wrong with it is said where it is used
+            continue
+        if isinstance(contract, Contract) and contract.releases.horizon is not None:
+            with open_ledger(settings) as ledger:
+                forecasts += list(_of(ledger, contract, settings))[-1:]
+    return forecasts
+
+
+def _of(ledger: Ledger, contract: Contract, settings: Settings) -> Iterator[SeriesForecast]:
+    stated = account_of(contract, next(name for name, one in METHODS.items() if one.is_series(contract)))
+    account = ledger.find_account(stated, addresses_of(contract, settings), named=contract.account is not None)
+    entries: list[Entry] = [] if account is None else ledger.entries(account.name)
+    for entry in entries:
+        one, facts = entry.release, entry.release.parameters
+        if account is None or account.epsilon_cap is None or PERIODS not in facts:
+            continue
+        released = sum(part.release.parameters.get(PART) == one.release_id and part.artefact_sha256 is not None for part in entries)
+        more = 0
+        while more < _MOST and ledger.dry_run(account.name, [one.guarantee] * (more + 1)).allowed:
+            more += 1
+        quote = ledger.dry_run(account.name, [one.guarantee])
+        calendar = Calendar.of(contract.releases.every, first=_day(contract), count=int(facts[PERIODS]) * (more + 1))
+        left = account.epsilon_cap - quote.before.epsilon
+        paid = (str(facts["first"]), str(facts["last"]), int(facts[PERIODS]))
+        yield SeriesForecast(contract.name, account.name, *paid, released, quote.cost.epsilon, left, more, calendar.periods[-1])
+
+
+def _day(contract: Contract) -> datetime:
+    return contract.releases.first_day.astimezone(UTC)

@@ -1,0 +1,193 @@
+"""MST-TabICL of a table that grows: one horizon of periods under one budget, of which any window is a graphical model at no further cost.
+
+Trust       Central: the curator keeps every period's exact counts; only noisy sums and the chosen pairs leave.
+Unit        One row; or one person, of whom at most c rows enter in a period and k in the horizon (`tabular.reading.participation`).
+Neighbours  Histories, as of `continual_counts`: ADD_OR_REMOVE_ONE, or REPLACE_ONE.
+Guarantee   (epsilon, delta)-DP of all that is published in all periods together: mu-GDP, charged once with the first. Deliveries, and in
+            which periods a person takes part, may depend on what was published before.
+Paper       MST [MMS21], counted by the counters of [HKU25] (`continual_counts`) in the place of one noisy count.
+
+    (1)  s_t  <- counters of every column with the label, t = 1 .. T                        1/3 of mu^2
+    (2)  in period u: the pairs that join columns to a tree, or none, by a noisy maximum of
+         scores of all rows until then, given (1)                       `spanning_tree`     1/6, over d - 1 choices
+    (3)  p_t  <- counters of these pairs with the label, t = u .. T; all rows until u are
+         the first delivery                                                                 1/2, over as many as were chosen
+    (4)  of a window [a, z]: noisy counts of columns, and of pairs where a = 1 or a > u;
+         their model as of any release of MST-TabICL                    `graphical_model`
+
+Proof: (1) and (3) are each the post-processing of so many seconds of one Brownian motion, on every path (`continual_counts`), and so is a
+choice (`noisy_steps`): a score moves by a row at most, so that a unit moves the difference of two by 2 k, or 4 k where its rows are replaced.
+How many pairs share (3) is known when it begins. All are interleaved, and together last mu^2 seconds [ST22].
+
+Symbols     d columns but the label, T periods, u the structure's, mu of (epsilon, delta).
+Not covered more rows of a unit than k and c; the number of periods, which is public.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import chain
+
+import numpy as np
+
+from dpicl.accounting.guarantee import Guarantee, Neighbours
+from dpicl.contract.models import Contract
+from dpicl.errors import ParameterError
+from dpicl.mechanisms.continual_counts import ContinualCounts, Contribution
+from dpicl.mechanisms.noisy_steps import GaussianBudget, GaussianTotal
+from dpicl.randomness import Stream
+from dpicl.tabular.central.exact_counts import ExactCounts, variation_of_noise
+from dpicl.tabular.central.graphical_model import NoisyMarginal
+from dpicl.tabular.central.junction_tree import Scope
+from dpicl.tabular.central.spanning_tree import CHOICE, FIRST, SECOND, Pair, joining_pairs, pair_scores
+
+VERSION = 1
+"""Raised when the same parameters would draw something else: in a horizon's name."""
+COLUMNS, PAIRS, CHOSEN = "columns", "pairs", "chosen"
+Arrays = Mapping[str, np.ndarray]
+"""What is published of a period: noisy sums over columns, shape (cells,); from the structure's on those over pairs, and in it which these are,
+shape (pairs, 2); all int64.
+"""
+
+
+@dataclass(frozen=True)
+class Series:
+    """One horizon: its counters, and what they cost together. `sizes` are numbers of bins, the label last."""
+
+    sizes: tuple[int, ...]
+    periods: int
+    contribution: Contribution
+    total: GaussianTotal
+    structure: int
+
+    @staticmethod
+    def of(contract: Contract, sizes: Sequence[int], *, epsilon: float, delta: float, structure: int | None) -> Series:
+        """The horizon that a contract states. Raises ParameterError: it has no such period as the structure's."""
+        periods, person, privacy = len(contract.releases.calendar.periods), contract.privacy.person, contract.privacy
+        chosen = structure or max(1, periods // 12)
+        if chosen > periods:
+            raise ParameterError("structure", structure, f"one of the {periods} periods of {contract.name}, counted from 1")
+        rows = Contribution(person.max_rows_in_horizon or person.max_rows, person.max_rows) if person else Contribution(1, 1)
+        total = GaussianTotal.of(epsilon, delta=delta, neighbours=Neighbours(privacy.neighbours), unit=privacy.unit)
+        return Series(tuple(sizes), periods, rows, total, chosen)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What all periods cost together."""
+        return self.total.guarantee()
+
+    @property
+    def columns(self) -> ContinualCounts:
+        """Equation (1)."""
+        share = FIRST if self.features > 1 else Fraction(1)
+        return ContinualCounts.spending(self._budget.times(share), self.periods, self.features, self.contribution, self.total.neighbours)
+
+    def pairs(self, count: int) -> ContinualCounts:
+        """Equation (3) of so many pairs."""
+        most = self.contribution.rows
+        unit = self.contribution if self.structure == 1 else Contribution(most, most)
+        return ContinualCounts.spending(self._budget.times(SECOND), self.periods - self.structure + 1, count, unit, self.total.neighbours)
+
+    @property
+    def features(self) -> int:
+        """Columns but the label."""
+        return len(self.sizes) - 1
+
+    def kept(self, counts: ExactCounts, period: int, chosen: Sequence[Pair] | None) -> ExactCounts:
+        """Of a period's exact counts those that later periods need: over all pairs until they are chosen, then over the chosen ones."""
+        scopes = {(*pair, self.features) for pair in chosen or ()}
+        every = period <= self.structure and self.features > 1
+        return ExactCounts(
+            counts.sizes, {scope: table for scope, table in counts.tables.items() if len(scope) == 2 or every or scope in scopes}
+        )
+
+    def draw(self, history: Sequence[ExactCounts], released: Sequence[Arrays], stream: Stream) -> dict[str, np.ndarray]:
+        """What is published in the last period of `history`, whose periods before published `released`: the only draw of noise."""
+        period = len(history)
+        drawn = {COLUMNS: self.columns.release((_vector(one, self._column_scopes) for one in history), period=period, stream=stream)}
+        if period < self.structure or self.features == 1:
+            return drawn
+        if period == self.structure:
+            chosen = list(self._choice(history, [*released, drawn], stream))
+        else:
+            chosen = chosen_pairs(released[self.structure - 1]) or []
+        if period == self.structure:
+            drawn[CHOSEN] = np.array(chosen, dtype=np.int64).reshape(-1, 2)
+        if chosen:
+            deliveries = self._pair_deliveries(history, [(*pair, self.features) for pair in chosen])
+            drawn[PAIRS] = self.pairs(len(chosen)).release(deliveries, period=period - self.structure + 1, stream=stream)
+        return drawn
+
+    def window(self, released: Sequence[Arrays], first: int, last: int) -> list[NoisyMarginal]:
+        """Equation (4): noisy counts of the rows of the periods `first` to `last`; `released` is what periods 1 to `last` published.
+        Raises ParameterError: there are no such periods.
+        """
+        marginals = self._marginals(self.columns, (one[COLUMNS] for one in released[:last]), first, last, self._column_scopes)
+        pairs = chosen_pairs(released[self.structure - 1]) if last >= self.structure else None
+        merged = self.structure - 1
+        if pairs and (first == 1 or first > self.structure):
+            counters, scopes = self.pairs(len(pairs)), [(*pair, self.features) for pair in pairs]
+            sums = (one[PAIRS] for one in released[merged:last])
+            marginals += self._marginals(counters, sums, max(1, first - merged), last - merged, scopes)
+        return marginals
+
+    def deviation(self, first: int, last: int) -> float:
+        """Of the noise in every count of columns in a window."""
+        return float(self.columns.covariance([(first, last)])[0, 0]) ** 0.5
+
+    def column_errors(self, rows: int) -> list[float]:
+        """Of every column but the label, the expected total variation between noisy counts of all periods and so many rows; at most 1."""
+        return variation_of_noise(self.sizes, self.deviation(1, self.periods), rows)
+
+    @property
+    def _budget(self) -> GaussianBudget:
+        """mu^2: under REPLACE_ONE a Gaussian's price is of twice what one row moves, and the counters' movement is stated as it is."""
+        return self.total.budget.times(Fraction(4 if self.total.neighbours is Neighbours.REPLACE_ONE else 1))
+
+    @property
+    def _column_scopes(self) -> list[Scope]:
+        return [(column, self.features) for column in range(self.features)]
+
+    def _choice(self, history: Sequence[ExactCounts], released: Sequence[Arrays], stream: Stream) -> Iterator[Pair]:
+        """Equation (2). Rows are expected to go on arriving as they did: noise counts for less where more of the horizon is to come."""
+        budget = self._budget.times(CHOICE / (self.features - 1))
+        spread = 2 * self.contribution.rows * (2 if self.total.neighbours is Neighbours.REPLACE_ONE else 1)
+        counters, to_come = self.pairs(self.features - 1), Fraction(self.periods, self.structure)
+        last = counters.covariance([(1, counters.periods)])[0, 0]
+        later = GaussianBudget(to_come**2 / Fraction(last) if last else None)
+        scores = pair_scores(_added(history), self.window(released, 1, self.structure), later)
+        yield from joining_pairs(scores, self.features, lambda ones: budget.chosen(ones, spread=spread, stream=stream))
+
+    def _pair_deliveries(self, history: Sequence[ExactCounts], scopes: Sequence[Scope]) -> Iterator[np.ndarray]:
+        vectors = (_vector(one, scopes) for one in history)
+        first = sum((next(vectors).astype(np.int64) for _ in range(self.structure - 1)), start=next(vectors).astype(np.int64))
+        yield from chain([first], vectors)
+
+    def _marginals(
+        self, counters: ContinualCounts, sums: Iterable[np.ndarray], first: int, last: int, scopes: Sequence[Scope]
+    ) -> list[NoisyMarginal]:
+        (counts,), scale = counters.windows(sums, [(first, last)]), float(counters.covariance([(first, last)])[0, 0]) ** 0.5
+        shapes = [tuple(self.sizes[column] for column in scope) for scope in scopes]
+        ends = np.cumsum([int(np.prod(shape)) for shape in shapes])[:-1]
+        tables = zip(scopes, shapes, np.split(counts, ends), strict=True)
+        return [NoisyMarginal(scope, cells.reshape(shape), scale, gaussian=True) for scope, shape, cells in tables]
+
+
+def chosen_pairs(released: Arrays) -> list[Pair] | None:
+    """The pairs that a period's release names; None before they were chosen."""
+    return [(int(one), int(other)) for one, other in released[CHOSEN]] if CHOSEN in released else None
+
+
+def _vector(counts: ExactCounts, scopes: Sequence[Scope]) -> np.ndarray:
+    """One after another, signed."""
+    return np.concatenate([counts.tables[scope].ravel() for scope in scopes])
+
+
+def _added(history: Sequence[ExactCounts]) -> ExactCounts:
+    wide = [ExactCounts(one.sizes, {scope: table.astype(np.int64) for scope, table in one.tables.items()}) for one in history]
+    total = wide[0]
+    for one in wide[1:]:
+        total = total + one
+    return total

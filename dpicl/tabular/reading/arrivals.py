@@ -1,0 +1,34 @@
+"""In which period of a horizon a row arrived: said by the row's own day.
+
+Trust       as the method that calls it: how many rows a period has stays secret.
+Unit        One row.
+Neighbours  both: a row's period depends on that row alone, so that one that comes, goes or changes moves no other.
+Guarantee   none spent; stability 1 (`stability`). A row whose period was counted before it came is late, and enters nowhere: periods that
+            are counted are not read again.
+
+Symbols     periods are counted from 1; rows of days before the first belong to it, those of days after the last to none, 0.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+
+from dpicl.contract.declared import Releases
+from dpicl.contract.periods import period_at
+from dpicl.types import PrivateTable
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def arrival_periods(table: PrivateTable, column: str, releases: Releases) -> np.ndarray:
+    """The period of each row: shape (rows,), int64; `column` has days since 1970."""
+    days, places = np.unique(table.numbers(column), return_inverse=True)
+    number = {name: index for index, name in enumerate(releases.calendar.periods, 1)}
+    first = (releases.first_day - _EPOCH).days
+
+    def period_of(day: int) -> int:
+        return number.get(period_at(releases.every, _EPOCH + timedelta(days=day)), 1 if day < first else 0)
+
+    return np.array([period_of(int(day)) for day in days], dtype=np.int64)[places]

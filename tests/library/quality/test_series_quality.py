@@ -1,0 +1,69 @@
+"""What published sums of a series say: rows with true noise beside them, and drift that noise does not feign."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dpicl.accounting.guarantee import Neighbours
+from dpicl.mechanisms.continual_counts import Contribution
+from dpicl.mechanisms.noisy_steps import GaussianTotal
+from dpicl.methods.mst_series import Arrays, Series
+from dpicl.quality.series import drifts, rows_by_period
+from dpicl.randomness import stream
+from dpicl.tabular.central.exact_counts import ExactCounts
+from dpicl.types import PrivateCodes
+
+SIZES, PERIODS, ROWS = (4, 3, 2), 20, 120
+NAMES = [f"day {number}" for number in range(1, PERIODS + 1)]
+
+
+def nights(seed: int, *, sigma: Fraction, drift: float) -> tuple[Series, list[Arrays]]:
+    """Rows of which the first column's share of its first bin grows by `drift` in the second half."""
+    total = GaussianTotal(sigma, 1, Neighbours.ADD_OR_REMOVE_ONE, "row", 1e-6)
+    series, chance = Series(SIZES, PERIODS, Contribution(1, 1), total, 1), np.random.default_rng(seed)
+    history: list[ExactCounts] = []
+    released: list[Arrays] = []
+    for period in range(1, PERIODS + 1):
+        codes = np.stack([chance.integers(size, size=ROWS) for size in SIZES], axis=1)
+        if period > PERIODS // 2:
+            codes[chance.random(ROWS) < drift, 0] = 0
+        history.append(series.kept(ExactCounts.of(PrivateCodes(codes), SIZES), period, None if period == 1 else []))
+        released.append(series.draw(history, released, stream(seed, "test", "", str(period))))
+    return series, released
+
+
+@pytest.mark.parametrize("sigma", [Fraction(1, 10), Fraction(3)])
+def test_noise_alone_is_no_drift(sigma: Fraction, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chances are uniform: with little noise, and with much more than rows vary by. Pairs are left out."""
+    monkeypatch.setattr(Series, "_choice", lambda *_: iter(()))
+    found = [one.chance for seed in range(60) for one in drifts(*nights(seed, sigma=sigma, drift=0.0), ["a", "b"], PERIODS // 2)]
+    chances = np.array([one for one in found if one is not None])
+    assert len(chances) > 100
+    assert (chances < 0.05).mean() < 0.14 and abs(chances.mean() - 0.5) < 0.12
+
+
+def test_drift_is_found_in_its_column(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Series, "_choice", lambda *_: iter(()))
+    first, second = drifts(*nights(0, sigma=Fraction(1), drift=0.3), ["a", "b"], PERIODS // 2)
+    assert first.chance is not None and first.chance < 1e-6
+    assert second.chance is not None and second.chance > 1e-3
+    assert (first.column, first.degrees, second.degrees) == ("a", 7, 5)
+
+
+def test_where_noise_hides_a_window_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Series, "_choice", lambda *_: iter(()))
+    series, released = nights(0, sigma=Fraction(60), drift=0.0)
+    assert {one.chance for one in drifts(series, released, ["a", "b"], 1)} == {None}
+    assert drifts(series, released, ["a", "b"], PERIODS) == []
+
+
+def test_rows_are_within_the_noise_that_stands_beside_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Series, "_choice", lambda *_: iter(()))
+    off = []
+    for seed in range(20):
+        for number, one in enumerate(rows_by_period(*nights(seed, sigma=Fraction(2), drift=0.0), NAMES), 1):
+            off += [(one.arrived - ROWS) / one.arrived_deviation, (one.total - number * ROWS) / one.total_deviation]
+    assert np.std(off) == pytest.approx(1, abs=0.12) and abs(np.mean(off)) < 0.25

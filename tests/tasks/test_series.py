@@ -1,0 +1,360 @@
+"""A table that grows, released night after night: one charge, each night once, whatever becomes of the table, and any window free."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import yaml
+
+import dpicl
+from dpicl.engine.adopt import adopt
+from dpicl.engine.frozen import FrozenPeriods
+from dpicl.engine.one_release import Published, plan_of
+from dpicl.engine.releases import open_ledger
+from dpicl.engine.series import PART, Horizon, release_planned
+from dpicl.engine.settings import Settings
+from dpicl.engine.state.backup import back_up
+from dpicl.engine.state.clean import clean
+from dpicl.engine.state.restore import restore
+from dpicl.errors import BudgetError, LedgerError, LedgerRefusedError, ParameterError, PrivacyError
+from dpicl.methods.mst_series import COLUMNS, Arrays
+from dpicl.release import Release
+from tests.harness import Place, new_place
+from tests.library.series_contracts import NAME, after, of_rows, series_tree, visit, visits
+
+DAYS = 12
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    place = new_place(tmp_path / "place")
+    declare(place)
+    put(place, visits())
+    with place.entered():
+        yield place
+
+
+def declare(place: Place, tree: dict[str, Any] | None = None) -> None:
+    (place.root / "contracts" / f"{NAME}.yaml").write_text(yaml.safe_dump(tree or series_tree(), sort_keys=False))
+
+
+def put(place: Place, rows: list[dict[str, Any]]) -> None:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    (place.root / "data" / f"{NAME}.csv").write_text(text.getvalue())
+
+
+def planned(epsilon: str = "2") -> Any:
+    return plan_of(NAME, None, Settings.current(), epsilon=epsilon, shots=2)
+
+
+def night(day: int, *, until: str | None = None, window: int | None = None, settings: Settings | None = None) -> Published:
+    """What the night after a day releases."""
+    return release_planned(planned(), settings or Settings.current(), until=until, window=window, now=after(day))
+
+
+def horizon_of(settings: Settings | None = None) -> tuple[Any, Horizon]:
+    settings, plan = settings or Settings.current(), planned()
+    ((_, unit),) = plan.units.items()
+    opened = open_ledger(settings)
+    return opened, Horizon.of(opened.__enter__(), plan, settings.contract(NAME), unit, settings)
+
+
+def published(settings: Settings | None = None) -> list[Arrays]:
+    """What stands of all nights."""
+    opened, horizon = horizon_of(settings)
+    try:
+        return horizon.published(DAYS)
+    finally:
+        opened.__exit__(None, None, None)
+
+
+def same(one: list[Arrays], other: list[Arrays]) -> bool:
+    return len(one) == len(other) and all(
+        first.keys() == second.keys() and all(np.array_equal(first[name], second[name]) for name in first)
+        for first, second in zip(one, other, strict=True)
+    )
+
+
+def spent() -> tuple[float, int]:
+    """Of the account; and how many releases it knows."""
+    with open_ledger(Settings.current()) as ledger:
+        ledger.verify()
+        return ledger.spent(NAME).epsilon, len(ledger.entries(NAME))
+
+
+def test_a_year_of_nights_costs_what_its_first_one_does(place: Place) -> None:
+    night(1)
+    first, count = spent()
+    assert first == pytest.approx(2, rel=0.01) and count == 2, "the horizon and its first night"
+    for day in range(2, DAYS + 1):
+        night(day)
+    night(DAYS + 90)
+    assert spent() == (first, DAYS + 1)
+    with pytest.raises(BudgetError):
+        release_planned(planned("1.99"), Settings.current(), now=after(1))
+
+
+def test_missed_nights_are_caught_up_in_order_and_nights_without_rows_count(place: Place) -> None:
+    put(place, [row for row in visits() if "2026-03-04" not in row["day"]])
+    assert len(published()) == 0
+    night(5)
+    assert len(published()) == 5
+    night(5)
+    assert len(published()) == 5
+    night(9)
+    with open_ledger(Settings.current()) as ledger:
+        parts = [entry.release.parameters for entry in ledger.entries(NAME) if PART in entry.release.parameters]
+    assert [one["index"] for one in parts] == list(range(1, 10))
+    assert [one["period"] for one in parts][3] == "2026-03-04"
+
+
+def test_a_night_is_not_released_before_it_is_over(place: Place) -> None:
+    with pytest.raises(ParameterError, match=r"period=2026-03-01: expected a period of visits that is over in UTC"):
+        night(0)
+    with pytest.raises(ParameterError, match="a period of visits that is over"):
+        night(2, until="2026-03-03")
+    with pytest.raises(ParameterError, match="one of the horizon's 12"):
+        release_planned(plan_of(NAME, None, Settings.current(), epsilon="2", shots=2, period="2027-01-01"), Settings.current())
+    with open_ledger(Settings.current()) as ledger:
+        assert not ledger.accounts() or not ledger.entries(NAME), "nothing was charged"
+
+
+def test_any_window_of_any_night_is_free_and_reads_no_row(place: Place) -> None:
+    night(7)
+    (place.root / "data" / f"{NAME}.csv").rename(place.root / "data" / "gone")
+    (place.root / "data" / f"{NAME}.csv").write_text("no table at all")
+    stands = published()
+    for until, window in ((None, None), (None, 3), ("2026-03-05", None), ("2026-03-05", 2), (None, 900)):
+        made = Release(night(7, until=until, window=window))
+        assert made.arrow(50).num_rows == 50 and "released now, 7 of 12 in all" in made.spent[1]
+    assert same(published(), stands)
+    assert "rows are of 2026-03-04 to 2026-03-05" in night(7, until="2026-03-05", window=2).spent[1]
+
+
+def test_late_rows_and_changed_rows_never_change_the_past(place: Place) -> None:
+    night(6)
+    before = published()
+    put(place, [visit(f"late{i}", 2, age=80, buys="yes") for i in range(5000)] + [row for row in visits() if row["day"] > "2026-03-06"])
+    night(7)
+    assert same(published()[:6], before)
+    window = {len(one.columns): one for one in night(7, window=7).drawn}
+    assert abs(window[2].counts.sum() - 90) < 8 * window[2].scale * window[2].counts.size ** 0.5, "none of the five thousand entered"
+
+
+def test_a_person_enters_with_as_many_rows_as_the_contract_says_whatever_the_nights(place: Place) -> None:
+    """Twelve rows of everybody, three of which may enter; also where nights are made one by one."""
+    put(place, [visit(f"p{who}", day) for who in range(300) for day in range(1, DAYS + 1)])
+    for day in (2, 3, 7, 11):
+        night(day)
+    opened, horizon = horizon_of()
+    counts = [one.counts.tables[0, 3].sum() for one in horizon.frozen.history(11)]
+    opened.__exit__(None, None, None)
+    assert counts == [300, 300, 300, *[0] * 8]
+
+
+def test_what_is_frozen_decides_though_the_table_is_another_one_by_the_time_of_the_draw(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A night that was killed between freezing and drawing, and a table that was emptied since."""
+
+    class KilledError(Exception):
+        pass
+
+    def killed(*arguments: object) -> None:
+        raise KilledError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Horizon, "_released", killed)
+        with pytest.raises(KilledError):
+            night(1)
+    put(place, [visit("nobody", 9), visit("else", 9, buys="yes")])
+    night(1)
+    opened, horizon = horizon_of()
+    assert horizon.frozen.history(1)[0].counts.tables[0, 3].sum() == sum(row["day"] == "2026-03-01" for row in visits())
+    opened.__exit__(None, None, None)
+
+
+def test_lost_or_exchanged_counts_are_refused_and_windows_stand(place: Place) -> None:
+    night(4)
+    stands, (folder,) = published(), (place.home / "series").iterdir()
+    content = (folder / "00003").read_bytes()
+    for change, refused in (
+        (lambda: (folder / "00003").unlink(), "the counts of period 3 are lost"),
+        (lambda: (folder / "00003").write_bytes(content[:-1]), "the counts of period 3 are damaged"),
+        (lambda: (folder / "00003").write_bytes((folder / "00002").read_bytes()), "the counts of period 3 are damaged"),
+    ):
+        change()
+        with pytest.raises(LedgerRefusedError, match=f"{refused}.*a new horizon"):
+            night(5)
+        assert same(published(), stands) and Release(night(4)).arrow(9).num_rows == 9
+        (folder / "00003").write_bytes(content)
+    night(5)
+
+
+def test_counts_that_were_frozen_anew_are_refused_by_the_charge_of_those_before(place: Place) -> None:
+    """The last night's file is lost after its charge and before its draw, and another one stands there."""
+    night(1)
+    opened, horizon = horizon_of()
+    with pytest.raises(LedgerRefusedError, match="is charged already|are lost, or others"):
+        first = horizon.frozen.read(1)
+        assert first is not None
+        made = horizon.frozen.freeze(2, first.counts, first.entered, before=first.name)
+        horizon._releases(horizon.part(2, made.name)).charge(horizon.ledger, horizon.cell)  # noqa: SLF001
+        (place.home / "series" / horizon.release.release_id / "00002").unlink()
+        horizon.frozen.freeze(2, first.counts, first.entered, before=first.name)
+        night(2)
+    opened.__exit__(None, None, None)
+
+
+def test_a_horizon_does_not_go_on_in_a_ledger_that_came_back(place: Place, tmp_path: Path) -> None:
+    """From a backup, or from receipts: which nights were drawn since is not known. What stands can be used."""
+    settings = Settings.current()
+    night(3)
+    back_up(settings, tmp_path / "backup", tmp_path / "key")
+    stands = published()
+    night(5)
+    bare = Settings(tmp_path / "bare", settings.data, settings.contracts, settings.pipelines, tmp_path / "bare" / "runs")
+    restore(bare, tmp_path / "backup", tmp_path / "key")
+    with open_ledger(bare) as ledger:
+        ledger.set_cap(NAME, 3.0, 1e-6)
+    assert same(published(bare), stands) and not (bare.home / "series").exists()
+    assert Release(night(3, settings=bare)).arrow(9).num_rows == 9
+    with pytest.raises(LedgerRefusedError, match="a new horizon"):
+        night(4, settings=bare)
+    (settings.home / "ledger.db").unlink()
+    (settings.home / "ledger.anchor.json").unlink()
+    adopt(settings)
+    assert len(published()) == 5
+    with pytest.raises(LedgerRefusedError, match="came back from a backup or from receipts"):
+        night(6)
+
+
+def test_private_counts_go_with_the_last_night_and_not_before(place: Place) -> None:
+    night(11)
+    (folder,) = (place.home / "series").iterdir()
+    assert sorted(path.stat().st_mode & 0o777 for path in folder.iterdir()) == [0o600] * 11
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert not list(clean(Settings.current(), 1)) or len(list(folder.iterdir())) == 11
+    night(12)
+    assert not folder.exists() and len(published()) == 12
+    assert Release(night(40, until="2026-03-09", window=4)).arrow(9).num_rows == 9
+
+
+def test_files_of_counts_say_nothing_without_the_key(place: Place) -> None:
+    put(place, [visit(f"p{who}", 1) for who in range(3000)])
+    night(1)
+    opened, horizon = horizon_of()
+    other = FrozenPeriods(horizon.settings, bytes(32), horizon.release.release_id, NAME)
+    with pytest.raises(LedgerRefusedError, match="damaged, or of another installation"):
+        other.read(1)
+    opened.__exit__(None, None, None)
+
+
+def test_rows_are_protected_where_the_contract_says_so(place: Place) -> None:
+    declare(place, of_rows(source={"file": f"{NAME}.csv", "arrived": "day", "ignore": ["who"]}))
+    night(4)
+    opened, horizon = horizon_of()
+    (first, *_) = horizon.frozen.history(4)
+    opened.__exit__(None, None, None)
+    assert horizon.release.guarantee.unit == "row" and not len(first.entered.persons)
+
+
+def test_a_run_and_other_noise_are_refused_before_anything_is_charged(place: Place) -> None:
+    answer = place.dpicl("run", "private-table", "--datasets", NAME, "--methods", "mst_tabicl", "--epsilons", "1")
+    assert answer.returncode == 2 and "its periods are released by `dpicl protect visits`" in answer.stderr
+    with pytest.raises(ParameterError, match="gaussian: visits has a horizon"):
+        dpicl.Session().protect(NAME, epsilon=1, noise="laplace")
+    with pytest.raises(ParameterError, match="window=3: expected no such option"):
+        dpicl.Session().protect(NAME, epsilon=1, method="gdp_tabicl", window=3)
+    with pytest.raises(LedgerError):
+        spent()
+
+
+def test_from_a_program_and_from_the_command_line_it_is_the_same_series(place: Place) -> None:
+    """The days of the contract have long gone by."""
+    answer = place.dpicl("synth", NAME, "--epsilon", "2", "--rows", "40", "--window", "5", "--out", "rows.csv")
+    assert answer.returncode == 0, answer.stderr
+    stands = published()
+    assert len(stands) == DAYS and "12 of 12 in all; rows are of 2026-03-08 to 2026-03-12" in answer.stdout
+    made = dpicl.Session().protect(NAME, epsilon=2, window=5)
+    rows = pa.csv.read_csv(place.root / "rows.csv")
+    assert made.arrow(40).to_pylist() == rows.cast(made.arrow(40).schema).to_pylist() and same(published(), stands)
+    assert "All 12 periods from 2026-03-01 to 2026-03-12 together are" in made.statement
+    assert made.certificate.privacy_loss.privacy_unit == "person"
+    assert place.dpicl("verify", "rows.csv").returncode == 0
+    with pytest.raises(ParameterError, match="quality"):
+        made.quality()
+
+
+def test_the_program_that_holds_the_rows_gives_those_of_the_night(place: Place) -> None:
+    """A data frame that grows, and an account by name."""
+    tree = series_tree(source={"arrived": "day"})
+    rows, session = visits(), dpicl.Session()
+    made = session.protect(pa.Table.from_pylist(rows[:100]), tree, epsilon=2, account="visitors")
+    again = session.protect(pa.Table.from_pylist(rows), tree, epsilon=2, account="visitors", window=2)
+    assert made.arrow(9).num_rows == again.arrow(9).num_rows == 9
+    (account,) = session.budget()
+    assert (account.account, account.releases) == ("visitors", DAYS + 1)
+
+
+def test_a_forecast_says_until_when_periods_are_paid(place: Place) -> None:
+    night(5)
+    told = place.dpicl("forecast", COLUMNS="400")
+    assert told.returncode == 0, told.stderr
+    assert "visits: its periods are paid from 2026-03-01 until 2026-03-12, 5 of 12 are released" in told.stdout
+    assert "not enough for one more; what is released stands for ever" in told.stdout
+    with open_ledger(Settings.current()) as ledger:
+        ledger.set_cap(NAME, 20.0, 1e-6)
+    assert "enough for at least 20 more, until 2026-11-07" in place.dpicl("forecast", COLUMNS="400").stdout
+
+
+def test_a_page_over_all_periods_reads_no_row(place: Place) -> None:
+    night(9)
+    (place.root / "data" / f"{NAME}.csv").unlink()
+    made = place.dpicl("series", NAME, "--epsilon", "2", "--window", "3", "--out", "page.html")
+    assert made.returncode == 0 and made.stdout == "page.html: 9 of 12 periods\n", made.stderr
+    page = (place.root / "page.html").read_text()
+    assert all(words in page for words in ("Series of visits", "2026-03-09", "Rows by period", "chance without drift", "All 12 periods"))
+    for changed, refused in ((("--epsilon", "1"), "no period of this horizon is released"), (("--epsilon", "2"), "a new file")):
+        answer = place.dpicl("series", NAME, "--out", "page.html" if "2" in changed else "other.html", *changed)
+        assert answer.returncode == 2 and refused in answer.stderr
+
+
+def test_counts_of_a_night_are_those_of_its_rows(place: Place) -> None:
+    """At next to no noise: the windows of what was published."""
+    tree = series_tree()
+    tree["privacy"]["budget"]["epsilon"] = 500
+    tree["privacy"]["person"] |= {"max_rows_in_horizon": 12}
+    declare(place, tree)
+    made = release_planned(planned("400"), Settings.current(), window=4, now=after(10))
+    ages = np.array(
+        [
+            sum(1 for row in visits() if "2026-03-07" <= row["day"] <= "2026-03-10" and low <= row["age"] < high)
+            for low, high in ((18, 30), (30, 60), (60, 91))
+        ]
+    )
+    (window,) = [one for one in made.drawn if one.columns == (0, 3)]
+    assert np.abs(window.counts.sum(axis=1) - ages).max() < 6 * window.scale + 1
+
+
+def test_what_leaves_holds_no_count_without_noise(place: Place) -> None:
+    night(3)
+    assert all(np.abs(one[COLUMNS]).max() > 2**10 for one in published()), "sums in steps of 2^16, with noise on them"
+    assert isinstance(after(1), datetime) and issubclass(LedgerRefusedError, LedgerError) and issubclass(BudgetError, PrivacyError)
+
+
+def test_a_plan_compares_what_releases_the_table_at_once(place: Place) -> None:
+    """A horizon is planned by nothing yet, and breaks no plan."""
+    told = place.dpicl("plan", NAME, "--rows", "500", "--epsilons", "1", "--signal", "strong", timeout=300)
+    assert told.returncode == 0, told.stderr
