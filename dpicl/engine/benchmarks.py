@@ -113,8 +113,7 @@ def fetch_published(contract: TextContract, settings: Settings) -> FetchedTexts:
     """
     name = f"{contract.name}:{PUBLISHED}"
     before = _entered(settings).get(name, {})
-    assert contract.edition_of is not None
-    published = contract.edition_of.stated.source.published
+    published = None if contract.edition_of is None else contract.edition_of.stated.source.published
     version = (published and published.revision) or ""
     pinned = before.get("files", {}) if before.get("revision", version) == version else {}  # of another commit nothing is known
     fetched = fetch_texts(contract, settings.own("cache"), pinned=pinned, endpoint=settings.hub)
