@@ -215,8 +215,9 @@ def load_run(folder: Path) -> Run:
 
 
 def is_public(manifest: Manifest, dataset: str) -> bool:
-    """Whether a data set's queries, and what is answered to them, are public."""
-    return manifest.contracts[dataset].benchmark or manifest.evaluation.get(dataset) == "public"
+    """Whether a data set's queries, and what is answered to them, are public: not of one that the manifest does not know."""
+    used = manifest.contracts.get(dataset)
+    return used is not None and (used.benchmark or manifest.evaluation.get(dataset) == "public")
 
 
 def load_cells(folder: Path, run: Run) -> Cells:
