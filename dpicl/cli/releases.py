@@ -51,12 +51,14 @@ def protect(
     method: Method = None,
     trust: Trust = "central",
     epsilon: Epsilon = "1",
-    shots: Annotated[int, typer.Option(min=1, max=512, help="Number of demonstrations.")] = 4,
+    shots: Annotated[
+        int, typer.Option("--shots", "--texts", min=1, max=10_000, help="Number of demonstrations, of a set of texts also called texts.")
+    ] = 4,
     form: Annotated[
         str,
         typer.Option(
             "--as",
-            help="jsonl (text and answer), text, chat (messages), alpaca or sharegpt; or csv or parquet, for 10,000 rows.",
+            help="jsonl (text and answer), text, chat (messages), alpaca or sharegpt; or csv or parquet, for 10,000 rows or for all texts.",
         ),
     ] = "jsonl",
     option: MethodOptions = None,
@@ -64,14 +66,17 @@ def protect(
     period: Period = None,
     generator: Annotated[
         str | None,
-        typer.Option(help="Of texts that a run has released: the model that wrote them, if several have.", autocompletion=names.models),
+        typer.Option(
+            help="Of texts: the model on this machine that reads the private ones and writes. Left out, only what was released is exported.",
+            autocompletion=names.models,
+        ),
     ] = None,
     dry_run: DryRun = False,
     as_json: PricesAsJson = False,
 ) -> None:
-    """Release demonstrations of a table to a file. No model is needed, and repeating it in the same period is free and gives the same bytes.
+    """Release demonstrations of a table or a set of texts to a file. Repeating it in the same period is free and gives the same bytes.
 
-    Of a set of texts, it writes what a run has released, at no cost.
+    A table needs no model. Texts are written by --generator, all charged before the first token; a command that was killed goes on when repeated.
     """
     how = {"method": method, "trust": trust, "epsilon": epsilon, "anyway": anyway, "period": period}
     _release(contract, out, form, dry_run, as_json, shots=shots, options=option or (), generator=generator, **how)
