@@ -42,6 +42,7 @@ _Draws = Annotated[
     int,
     typer.Option(min=1, max=64, help="With --demos and --shots: ask each query so often, with shots drawn anew, and average the answers."),
 ]
+Quality = Annotated[Path | None, typer.Option(help="A new file for a page on how good the release is; costs nothing.")]
 
 
 @stoppable
@@ -71,6 +72,7 @@ def protect(
             autocompletion=names.models,
         ),
     ] = None,
+    quality: Quality = None,
     dry_run: DryRun = False,
     as_json: PricesAsJson = False,
 ) -> None:
@@ -79,7 +81,7 @@ def protect(
     A table needs no model. Texts are written by --generator, all charged before the first token; a command that was killed goes on when repeated.
     """
     how = {"method": method, "trust": trust, "epsilon": epsilon, "anyway": anyway, "period": period}
-    _release(contract, out, form, dry_run, as_json, shots=shots, options=option or (), generator=generator, **how)
+    _release(contract, out, form, dry_run, as_json, shots=shots, options=option or (), generator=generator, quality=quality, **how)
 
 
 @stoppable
@@ -93,7 +95,7 @@ def synth(
     option: MethodOptions = None,
     anyway: Anyway = False,
     period: Period = None,
-    quality: Annotated[Path | None, typer.Option(help="A new file for a page on how good the release is; costs nothing.")] = None,
+    quality: Quality = None,
     dry_run: DryRun = False,
     as_json: PricesAsJson = False,
 ) -> None:

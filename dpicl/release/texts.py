@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from dpicl.contract import TextContract
+from dpicl.engine.benchmarks import check_published, content_digest
 from dpicl.engine.one_release import Published, plan_of, release_once
 from dpicl.engine.plan import check_plan
 from dpicl.engine.quote import AccountQuote, quote_plan
@@ -16,9 +18,12 @@ from dpicl.engine.settings import Settings
 from dpicl.engine.text_release import not_released, standing_texts, texts_plan, wanted_texts
 from dpicl.errors import ParameterError
 from dpicl.methods import METHODS
+from dpicl.quality.texts import TextQuality, text_quality
 from dpicl.release.demonstrations import Demonstrations
 from dpicl.release.release import Release
 from dpicl.text.prompts import asking_query
+from dpicl.text.read import load_public_texts, load_texts
+from dpicl.text.split import split_texts
 
 
 def release_of(
@@ -89,6 +94,24 @@ class TextRelease(Release):
             raise ParameterError("rows", count, f"a whole number, 1 to {most:,}: so many texts were released")
         return pa.table({name: pa.array([getattr(one, name) for one in texts[:count]], pa.string()) for name in ("label", "text")})
 
+    def quality(self, simulations: int = 20) -> TextQuality:  # type: ignore[override]
+        """How good the texts are beside the contract's public ones, which are the only other texts that are read; on benchmarks also beside
+        real ones. Nothing is simulated.
+
+        Raises:
+            SourceError: the contract has no public texts.
+        """
+        contract, one, settings = self.contract, self.published, self.published.settings
+        folders = {"data_folder": settings.data, "cache_folder": settings.cache}
+        public, real = _pairs(load_public_texts(contract, **folders)), None
+        if contract.privacy.budget.benchmark:
+            rows = load_texts(contract, **folders)
+            check_published(contract, partial(content_digest, contract, rows), settings)
+            real = _pairs(split_texts(rows, contract).train.data)
+        released = [(text.label, text.text) for text in one.drawn]
+        name = METHODS[self.method].title
+        return text_quality(self.dataset, name, self.epsilon, released, public, classifies=contract.is_classification, real=real)
+
     def demonstrations(self, k: int | None = None) -> Demonstrations:
         """All of them; `k` may only say how many they are. Raises ParameterError: the release has another number of them."""
         contract, cell = self.contract, self.published.cell
@@ -97,3 +120,7 @@ class TextRelease(Release):
         words = contract.prompts.answering
         pairs = tuple((asking_query(contract, one.text), contract.label_text(one.label)) for one in self.published.drawn)
         return Demonstrations(pairs, f"{words.answer}:", self._origin, words.instruction or "", "\n\n")
+
+
+def _pairs(table: pa.Table) -> list[tuple[str, str]]:
+    return list(zip(table.column("label").to_pylist(), table.column("text").to_pylist(), strict=True))
