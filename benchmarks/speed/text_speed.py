@@ -41,7 +41,7 @@ from dpicl.text.split import split_texts
 from dpicl.types import PrivateTable
 
 GOAL = 20
-TEXTS, VOTERS, TOKENS, EPSILON = 500, 8, 20, 4.0
+TEXTS, VOTERS, TOKENS, EPSILON = 500, 8, 40, 4.0
 SHARE = 8
 """Tokens of the plain loop that are measured, each of another text."""
 
