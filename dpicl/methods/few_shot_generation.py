@@ -27,6 +27,8 @@ Bernoulli draws: each stands in one text at most, none in two (without replaceme
 random and secret; with invisible ink each is placed by a keyed hash of what it holds, so that no other row moves it. Everything for T tokens, or for r
 private ones, is charged before the first, whenever the text ends.
 
+Texts are written in blocks (`few_shot.draft`), whose sizes are public; how many there are changes q and nothing else of the price.
+
 Symbols     k shots, M subsets, T most tokens, r most private ones, K candidates, q public sampling rate.
 Not covered queries, which are sent as they are; every (epsilon, k, seed) is a release of its own; running time.
 """

@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from benchmarks.crash.many_texts import run_trials
 from tests.cli.test_protect_texts import charges
 from tests.harness import Place, call_main, complaint, install_texts, letters, new_place, said
 from tests.library.text_contracts import lines, records
@@ -61,3 +62,13 @@ def test_the_quality_of_a_release_is_told_from_public_texts_alone(place: Place, 
     told = said(capsys, *MANY, "--as", "csv", "--out", str(tmp_path / "texts.csv"), "--quality", str(tmp_path / "page.html"))
     assert "120 texts beside 4 public ones" in told and "accuracy on public texts of a classifier" in told
     assert "Logistic regression" in (tmp_path / "page.html").read_text()
+
+
+@pytest.mark.exhaustive
+@pytest.mark.timeout(600)
+def test_a_release_that_is_killed_anywhere_is_continued_with_the_same_bytes_and_no_second_draw() -> None:
+    begun, fresh, undisturbed = run_trials(12, seed=1)
+    every = [*begun, *fresh]
+    assert [verdict.released for verdict in begun] == [undisturbed] * len(begun)
+    assert {verdict.second_draws for verdict in every} == {0} and {verdict.charges for verdict in every} == {1}
+    assert sum(verdict.journalled for verdict in every)
