@@ -110,6 +110,7 @@ def text_quality(
     """
     texts, others = [text for _, text in released], [text for _, text in public]
     grams = [[set(_grams(part, n)) for n in N_GRAMS] for part in (texts, others)]
+    distance, floor = _distances(texts, others, embedder or HashedNGrams(), dataset)
     alike = None if real is None else [real[place] for place in _some(len(real), len(released), dataset)]
     return TextQuality(
         dataset,
@@ -121,8 +122,10 @@ def text_quality(
         _accuracy(released, public) if classifies else None,
         _chance(public) if classifies else None,
         _accuracy(alike, public) if classifies and alike else None,
-        *(tuple(_share(mine, theirs) for mine, theirs in zip(*pair, strict=True)) for pair in (grams, grams[::-1])),
-        *_distances(texts, others, embedder or HashedNGrams(), dataset),
+        tuple(_share(mine, theirs) for mine, theirs in zip(*grams, strict=True)),
+        tuple(_share(theirs, mine) for mine, theirs in zip(*grams, strict=True)),
+        distance,
+        floor,
         _lengths(texts),
         _lengths(others),
     )

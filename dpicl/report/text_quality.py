@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from dpicl.quality.texts import N_GRAMS, TextQuality
 from dpicl.report.blocks import Cell, Pairs, Report, Section, Table, Text
@@ -29,12 +29,12 @@ def _sections(quality: TextQuality) -> Iterator[Section]:
     if quality.accuracy is not None:
         fitted = (("released texts", quality.accuracy), ("as many real texts", quality.real), ("the most frequent label", quality.chance))
         yield _section("A classifier", _ACCURACY, ("fitted on", "accuracy"), [(name, value) for name, value in fitted if value is not None])
-    grams = [(f"{n}", *pair) for n, *pair in zip(N_GRAMS, quality.known, quality.covered, strict=True)]
+    grams = [(f"{n}", known, covered) for n, known, covered in zip(N_GRAMS, quality.known, quality.covered, strict=True)]
     words = "Of all distinct n-grams of words in a set, the share that the other set has too."
     yield _section("N-grams", words, ("n", "of released texts", "of public texts"), grams)
     if quality.distance is not None and quality.floor is not None:
-        rows = [("released and public texts", quality.distance), ("halves of the public texts", quality.floor)]
-        yield _section("Distance", _DISTANCE, ("between", "distance"), rows)
+        between = [("released and public texts", quality.distance), ("halves of the public texts", quality.floor)]
+        yield _section("Distance", _DISTANCE, ("between", "distance"), between)
     rows = [
         (name, one.lower, one.median, one.upper, one.mean)
         for name, one in (("released", quality.lengths), ("public", quality.public_lengths))
@@ -42,7 +42,7 @@ def _sections(quality: TextQuality) -> Iterator[Section]:
     yield _section("Lengths", "Words of a text.", ("texts", "lower quartile", "median", "upper quartile", "mean"), rows)
 
 
-def _section(title: str, text: str, head: tuple[str, ...], rows: list[tuple[str | float, ...]]) -> Section:
+def _section(title: str, text: str, head: tuple[str, ...], rows: Iterable[tuple[str | float, ...]]) -> Section:
     shown = tuple(tuple(Cell(value if isinstance(value, str) else f"{value:.3f}") for value in row) for row in rows)
     table = Table(title, (*Cell.of_text(head[0]), *map(Cell, head[1:])), shown)
     return Section(title.lower().replace(" ", "-"), title, (Text(text), table))

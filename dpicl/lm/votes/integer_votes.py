@@ -55,11 +55,11 @@ def candidates_of(logits: Any, known: Any, rule: VoteRule, xp: Any) -> Any:
     if not count:
         return known[:0]
     least = xp.topk(public, count).values[-1] if hasattr(xp, "topk") else xp.partition(public, -count)[-count]
-    is_further = rule.kind == "difference" and rule.clip is not None
-    near = xp.nonzero(public >= (least - 2 * rule.clip if is_further else least))  # few of many, which are sorted alone
+    margin = 2 * rule.clip if rule.kind == "difference" and rule.clip is not None else 0.0
+    near = xp.nonzero(public >= least - margin)  # few of many, which are sorted alone
     near = near[0] if isinstance(near, tuple) else near[:, 0]
     order = near[xp.argsort(-public[near], stable=True)]
-    return known[order if is_further else order[:count]]
+    return known[order if margin else order[:count]]
 
 
 def public_votes(logits: Any, rule: VoteRule, xp: Any) -> Any:
