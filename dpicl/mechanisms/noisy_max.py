@@ -39,10 +39,10 @@ import numpy as np
 from dpicl.accounting.guarantee import Guarantee, Neighbours, pure_guarantee
 from dpicl.errors import ParameterError
 from dpicl.mechanisms.discrete_gaussian import noisy_sums
-from dpicl.mechanisms.vector_samplers import bernoulli_exps, uniforms
+from dpicl.mechanisms.vector_samplers import bernoulli_exp, bernoulli_exps, uniforms
 from dpicl.randomness import Stream
 
-_FIRST_TRIES = 16
+_FEW_TRIES = 16
 
 
 def exponential_max(votes: Iterable[int], *, epsilon: Fraction | None, spread: int, stream: Stream) -> int:
@@ -96,13 +96,17 @@ def bounded_range_max(votes: Iterable[int], *, epsilon: Fraction | None, spread:
     exact = _whole([votes])[0]
     if epsilon is None:
         return int(exact.argmax())
-    gaps, tries = exact.max() - exact, _FIRST_TRIES
-    while True:  # how many are tried at once is free: a flat law ends with the first few, a peaked one with as many as there are candidates
-        tried = uniforms(len(gaps), min(tries, len(gaps)), stream)
-        heads = bernoulli_exps(gaps[tried] * epsilon.numerator, epsilon.denominator * spread, stream)
+    gaps, denominator = exact.max() - exact, epsilon.denominator * spread
+    for chosen in uniforms(
+        len(gaps), _FEW_TRIES, stream
+    ).tolist():  # how many are tried at once is free: a flat law ends with the first few
+        if bernoulli_exp(gaps[chosen] * epsilon.numerator, denominator, stream):
+            return int(chosen)
+    while True:  # and a peaked one with as many as there are candidates
+        tried = uniforms(len(gaps), len(gaps), stream)
+        heads = bernoulli_exps(gaps[tried] * epsilon.numerator, denominator, stream)
         if heads.any():
             return int(tried[heads.argmax()])
-        tries *= 4
 
 
 def exponential_guarantee(epsilon: Fraction | None, *, spread: int, neighbours: Neighbours, unit: str = "row") -> Guarantee:
