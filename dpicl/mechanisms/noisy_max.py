@@ -39,10 +39,8 @@ import numpy as np
 from dpicl.accounting.guarantee import Guarantee, Neighbours, pure_guarantee
 from dpicl.errors import ParameterError
 from dpicl.mechanisms.discrete_gaussian import noisy_sums
-from dpicl.mechanisms.vector_samplers import bernoulli_exp, bernoulli_exps, uniforms
+from dpicl.mechanisms.vector_samplers import bernoulli_exps, uniforms
 from dpicl.randomness import Stream
-
-_FEW_TRIES = 16
 
 
 def exponential_max(votes: Iterable[int], *, epsilon: Fraction | None, spread: int, stream: Stream) -> int:
@@ -96,15 +94,10 @@ def bounded_range_max(votes: Iterable[int], *, epsilon: Fraction | None, spread:
     exact = _whole([votes])[0]
     if epsilon is None:
         return int(exact.argmax())
-    gaps, denominator = exact.max() - exact, epsilon.denominator * spread
-    for chosen in uniforms(
-        len(gaps), _FEW_TRIES, stream
-    ).tolist():  # how many are tried at once is free: a flat law ends with the first few
-        if bernoulli_exp(gaps[chosen] * epsilon.numerator, denominator, stream):
-            return int(chosen)
-    while True:  # and a peaked one with as many as there are candidates
+    gaps = (exact.max() - exact) * epsilon.numerator
+    while True:
         tried = uniforms(len(gaps), len(gaps), stream)
-        heads = bernoulli_exps(gaps[tried] * epsilon.numerator, denominator, stream)
+        heads = bernoulli_exps(gaps[tried], epsilon.denominator * spread, stream)
         if heads.any():
             return int(tried[heads.argmax()])
 
@@ -118,18 +111,11 @@ def exponential_guarantee(epsilon: Fraction | None, *, spread: int, neighbours: 
 
 
 def _whole(candidate_sets: Iterable[Iterable[int]]) -> np.ndarray:
-    rows = [_indices(votes) for votes in candidate_sets]
+    rows = [[operator.index(vote) for vote in votes] for votes in candidate_sets]
     candidates = {len(row) for row in rows} or {0}
     if len(candidates) > 1 or 0 in candidates:
         raise ParameterError("candidates", sorted(candidates), "at least one, and as many in every set")
     return np.array(rows, dtype=object)
-
-
-def _indices(votes: Iterable[int]) -> list[int]:
-    """As Python's whole numbers; those of an array are what they are."""
-    if isinstance(votes, np.ndarray) and votes.dtype.kind in "iu":
-        return list(votes.tolist())
-    return [operator.index(vote) for vote in votes]
 
 
 def _check(epsilon: Fraction | None, spread: int) -> None:

@@ -35,25 +35,6 @@ _BITS = 62
 _BLOCK = 1 << 14
 
 
-def bernoulli_exp(numerator: int, denominator: int, stream: Stream) -> bool:
-    """True with probability exp(-numerator / denominator), whole numbers >= 0 and > 0 of any size: one draw of `bernoulli_exps`, which for a few
-    takes longer than they do one by one.
-    """
-    whole, rest = divmod(numerator, denominator)
-    for _ in range(whole):  # each ends it with probability 1 - 1/e
-        if not _exp_below_one(1, 1, stream):
-            return False
-    return _exp_below_one(rest, denominator, stream)
-
-
-def _exp_below_one(rest: int, denominator: int, stream: Stream) -> bool:
-    """Equation (1) for rest / denominator in 0..1."""
-    k = 1
-    while stream.below(denominator * k) < rest:
-        k += 1
-    return k % 2 == 1
-
-
 def bernoulli_exps(numerators: Sequence[int] | np.ndarray, denominator: int, stream: Stream, *, bits: int = _BITS) -> np.ndarray:
     """True with probability exp(-numerator / denominator) each, independently; equations (1) and (2).
 

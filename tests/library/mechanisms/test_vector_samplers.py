@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dpicl.errors import ParameterError
-from dpicl.mechanisms.vector_samplers import _geometrics, bernoulli_exp, bernoulli_exps, discrete_gaussians, uniforms
+from dpicl.mechanisms.vector_samplers import _geometrics, bernoulli_exps, discrete_gaussians, uniforms
 from dpicl.randomness import Stream, stream
 from tests.library.examples import exact_law
 
@@ -46,13 +46,6 @@ def test_exponents_above_one_take_a_geometric_draw() -> None:
     law, missing = exact_law(lambda draws: int(_geometrics(1, ShortWords(draws, 1), bits=1)[0]), Fraction(1, 10**4))
     for value in range(3):
         assert float(law[value]) <= (1 - 1 / math.e) * math.exp(-value) <= float(law[value] + missing)
-
-
-@pytest.mark.parametrize(("numerator", "denominator"), [(0, 1), (1, 2), (2, 3), (1, 7), (1, 1), (4, 3), (5, 2)])
-def test_a_coin_that_is_tossed_alone_has_the_same_probability(numerator: int, denominator: int) -> None:
-    law, missing = exact_law(lambda draws: bernoulli_exp(numerator, denominator, draws), Fraction(1, 10**5))
-    assert missing < Fraction(1, 100)
-    assert float(law[True]) <= math.exp(-numerator / denominator) + 1e-15 <= float(law[True] + missing) + 2e-15
 
 
 def test_coins_are_tossed_each_with_its_own_exponent() -> None:
