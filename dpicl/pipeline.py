@@ -14,6 +14,8 @@ from typing import TypeVar
 from dpicl.contract.base import Frozen
 from dpicl.errors import ParameterError, PrivacyError
 
+MOST_TEXTS = 10_000
+"""Of one release: where texts by the thousand are released at once, no prompt holds them all."""
 Chosen = TypeVar("Chosen", bound=Frozen)
 
 

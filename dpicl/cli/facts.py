@@ -17,9 +17,8 @@ from pathlib import Path
 from dpicl.engine.artefacts import PREDICTIONS, RESULTS
 from dpicl.engine.collect import MANIFEST
 from dpicl.engine.files import read_arrays, read_json, read_table
-from dpicl.engine.one_release import ONE_RELEASE_TITLE
 from dpicl.engine.releases import open_ledger
-from dpicl.engine.run_folder import ONE_RELEASE, read_plan
+from dpicl.engine.run_folder import read_plan
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
 from dpicl.methods.tabular_answers import AVERAGED
@@ -93,7 +92,7 @@ def _stamp(folder: Path) -> object:
 def _run_facts(folder: Path, home: Path) -> RunFacts | None:
     """None of an interrupted `dpicl protect`: when repeated, it has a new folder."""
     plan = read_plan(folder)
-    if (plan.pipeline_name, plan.pipeline.title) == (ONE_RELEASE, ONE_RELEASE_TITLE):
+    if not plan.is_evaluated:
         return None
     units = plan.units
     done = sum((folder / "units" / key / RESULTS).exists() for key in units)

@@ -21,6 +21,7 @@ from dpicl.engine.plan import check_quotes
 from dpicl.engine.quote import accounts_of
 from dpicl.engine.releases import one_ledger
 from dpicl.engine.settings import Settings
+from dpicl.engine.text_release import TEXTUAL
 from dpicl.errors import ParameterError
 from dpicl.release.demonstrations import FORMS
 from dpicl.release.release import TABLE_FORMS, check_has_quality, check_has_rows
@@ -123,7 +124,7 @@ def _checked(form: str, method: str | None, new: Sequence[Path]) -> str:
     form = _EARLIER.get(form, form)
     if form not in (*FORMS, *TABLE_FORMS):
         raise ParameterError("as", form, f"one of {', '.join((*FORMS, *TABLE_FORMS))}")
-    if form in TABLE_FORMS and method is not None:
+    if form in TABLE_FORMS and method is not None and method not in TEXTUAL:
         check_has_rows(method)
     for path in new:
         try:  # before anything is charged; a certificate alone is what a killed command may leave, which this one completes

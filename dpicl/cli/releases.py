@@ -48,6 +48,7 @@ _Draws = Annotated[
     int,
     typer.Option(min=1, max=64, help="With --demos and --shots: ask each query so often, with shots drawn anew, and average the answers."),
 ]
+Quality = Annotated[Path | None, typer.Option(help="A new file for a page on how good the release is; costs nothing.")]
 
 
 @stoppable
@@ -57,12 +58,14 @@ def protect(
     method: Method = None,
     trust: Trust = "central",
     epsilon: Epsilon = "1",
-    shots: Annotated[int, typer.Option(min=1, max=512, help="Number of demonstrations.")] = 4,
+    shots: Annotated[
+        int, typer.Option("--shots", "--texts", min=1, max=10_000, help="Number of demonstrations, of a set of texts also called texts.")
+    ] = 4,
     form: Annotated[
         str,
         typer.Option(
             "--as",
-            help="jsonl (text and answer), text, chat (messages), alpaca or sharegpt; or csv or parquet, for 10,000 rows.",
+            help="jsonl (text and answer), text, chat (messages), alpaca or sharegpt; or csv or parquet, for 10,000 rows or for all texts.",
         ),
     ] = "jsonl",
     option: MethodOptions = None,
@@ -71,17 +74,21 @@ def protect(
     window: Window = None,
     generator: Annotated[
         str | None,
-        typer.Option(help="Of texts that a run has released: the model that wrote them, if several have.", autocompletion=names.models),
+        typer.Option(
+            help="Of texts: the model on this machine that reads the private ones and writes. Left out, only what was released is exported.",
+            autocompletion=names.models,
+        ),
     ] = None,
+    quality: Quality = None,
     dry_run: DryRun = False,
     as_json: PricesAsJson = False,
 ) -> None:
-    """Release demonstrations of a table to a file. No model is needed, and repeating it in the same period is free and gives the same bytes.
+    """Release demonstrations of a table or a set of texts to a file. Repeating it in the same period is free and gives the same bytes.
 
-    Of a set of texts, it writes what a run has released, at no cost.
+    A table needs no model. Texts are written by --generator, all charged before the first token; a command that was killed goes on when repeated.
     """
     how = {"method": method, "trust": trust, "epsilon": epsilon, "anyway": anyway, "period": period, "window": window}
-    _release(contract, out, form, dry_run, as_json, shots=shots, options=option or (), generator=generator, **how)
+    _release(contract, out, form, dry_run, as_json, shots=shots, options=option or (), generator=generator, quality=quality, **how)
 
 
 @stoppable
@@ -96,7 +103,7 @@ def synth(
     anyway: Anyway = False,
     period: Period = None,
     window: Window = None,
-    quality: Annotated[Path | None, typer.Option(help="A new file for a page on how good the release is; costs nothing.")] = None,
+    quality: Quality = None,
     dry_run: DryRun = False,
     as_json: PricesAsJson = False,
 ) -> None:

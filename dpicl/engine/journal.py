@@ -16,7 +16,7 @@ import os
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from dpicl.accounting.ledger.keys import KEY_BYTES, keyed_hash
@@ -37,6 +37,8 @@ class FileJournal:
     draws: Draws
     rows: str
     """Keyed name of the state of the rows that are drawn from."""
+    _seeds: dict[Cell, bytes] = field(default_factory=dict, compare=False)
+    """By cell, as they were read: there is a draw for every token of every text."""
 
     def read(self, cell: Cell, step: int) -> tuple[int, ...] | None:
         """The tokens of a step, one per text; None where it has not been taken."""
@@ -56,10 +58,12 @@ class FileJournal:
         """Secret randomness for one purpose: the same whenever this release is resumed, and lost once it is published."""
         if self.draws.simulated:
             return self.draws.public("journal", f"{cell.key},{name}")
-        seed = self._folder(cell) / SEED
-        if not seed.exists():
-            publish(seed, lambda file: file.write(system_stream().bytes(KEY_BYTES)), mode=PRIVATE_MODE)
-        return Stream(bytes.fromhex(keyed_hash(seed.read_bytes(), "journal", name)), simulated=False)
+        if cell not in self._seeds:
+            seed = self._folder(cell) / SEED
+            if not seed.exists():
+                publish(seed, lambda file: file.write(system_stream().bytes(KEY_BYTES)), mode=PRIVATE_MODE)
+            self._seeds[cell] = seed.read_bytes()
+        return Stream(bytes.fromhex(keyed_hash(self._seeds[cell], "journal", name)), simulated=False)
 
     def _path(self, cell: Cell, step: int) -> Path:
         return self._folder(cell) / f"{step:04d}.json"

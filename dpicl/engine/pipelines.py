@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator, mo
 from dpicl.contract.base import Frozen, Name, Rate, Text
 from dpicl.errors import ParameterError
 from dpicl.methods import METHODS, Options, unit_of
-from dpicl.pipeline import Unit, parse_epsilon
+from dpicl.pipeline import MOST_TEXTS, Unit, parse_epsilon
 from dpicl.tabular.prompts.shots import MOST_SHOTS
 from dpicl.yaml_file import read_yaml, validate
 
@@ -101,7 +101,7 @@ class Pipeline(Frozen):
     """Names of contracts."""
     epsilons: Annotated[tuple[Epsilon, ...], Field(min_length=1, max_length=100)]
     """Privacy parameters in nats, at most 100; `inf` adds no noise and is for benchmarks only."""
-    shots: tuple[Annotated[int, Field(ge=1, le=MOST_SHOTS)], ...] = ()
+    shots: tuple[Annotated[int, Field(ge=1, le=MOST_TEXTS)], ...] = ()
     """Numbers of demonstrations; a grid needs at least one."""
     seeds: tuple[Seed, ...] = (0,)
     """Repetitions; each is a release of its own. All of them use the same held-out rows and queries."""
@@ -149,6 +149,9 @@ class Pipeline(Frozen):
         if self.draws > 1 and not any(METHODS[name].draws_shots for name in self.methods):
             having = ", ".join(name for name, one in METHODS.items() if one.draws_shots)
             raise ValueError(f"draws is for methods that draw shots from released rows; expected one of {having}, or no draws")
+        most = min((METHODS[name].most_shots for name in self.methods), default=MOST_SHOTS)
+        if too_many := [shots for shots in self.shots if shots > most]:
+            raise ValueError(f"shots lists {too_many[0]}; expected at most {most} with these methods")
         for name in ("methods", "datasets", "epsilons", "shots", "seeds", "sampling_rates"):
             values = getattr(self, name)
             if len(set(values)) != len(values):

@@ -26,6 +26,7 @@ from dpicl.methods.row_contexts import check_rows
 from dpicl.methods.text_method import TextMethod
 from dpicl.pipeline import Unit
 from dpicl.planning.noise import check_noise
+from dpicl.tabular.prompts.shots import MOST_SHOTS
 from dpicl.tabular.reading.queries import load_queries
 from dpicl.tabular.reading.source import find_rows
 from dpicl.text.read import find_texts
@@ -140,6 +141,10 @@ def draft_plan(
     """The plan that a pipeline and a user's changes make; nothing is checked against contracts yet but when they release."""
     pipelines = load_pipelines(settings.pipelines)
     pipeline = override(find_pipeline(pipelines, pipeline_name), changes)
+    if pipeline.shots and max(pipeline.shots) > MOST_SHOTS:
+        raise ParameterError(
+            "shots", max(pipeline.shots), f"at most {MOST_SHOTS} in a run, whose prompts hold them all; `dpicl protect` releases more"
+        )
     models = registry(pipelines, settings.pipelines.name)
     writer = None if pipeline.generator is None else resolve_model(pipeline.generator, models)
     embedder = None if pipeline.embedder is None else resolve_model(pipeline.embedder, models)
@@ -152,9 +157,14 @@ def draft_plan(
         for name in pipeline.datasets:
             check_named(settings.declared(name), "--model")
     periods = periods_of(pipeline.datasets, settings, period, when)
-    contracts = (settings.declared(name) for name in pipeline.datasets)
-    editions = {one.name: one.edition_of.name for one in contracts if isinstance(one, TextContract) and one.edition_of}
+    editions = editions_of(pipeline.datasets, settings)
     return Plan(run_id, pipeline_name, pipeline, resolve_model(pipeline.model, models), writer, periods, embedder, editions)
+
+
+def editions_of(datasets: Iterable[str], settings: Settings) -> dict[str, str]:
+    """The edition at hand of each published set of texts."""
+    contracts = (settings.declared(name) for name in datasets)
+    return {one.name: one.edition_of.name for one in contracts if isinstance(one, TextContract) and one.edition_of}
 
 
 def periods_of(datasets: Iterable[str], settings: Settings, period: str | None = None, when: datetime | None = None) -> dict[str, str]:

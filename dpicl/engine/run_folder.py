@@ -33,8 +33,8 @@ from dpicl.pipeline import Unit
 from dpicl.randomness import Draws
 
 PLAN, LOCK = "plan.json", ".lock"
-ONE_RELEASE = "protect"
-"""In the place of a pipeline's name: a release that is none's."""
+ONE_RELEASE, ONE_RELEASE_TITLE = "protect", "Demonstrations without a model"
+"""Of the plan of a release that is no pipeline's."""
 BEGIN_LOCK, RELEASE_LOCK = ".protect.lock", "lock"
 """Of the home while a release by itself begins, and of its folder of private rows while it is made."""
 _RUN_ID = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
@@ -89,6 +89,11 @@ class Plan:
     def writing_model(self) -> ModelSpec:
         """The model that reads private texts."""
         return self.writer or self.model
+
+    @property
+    def is_evaluated(self) -> bool:
+        """Whether queries are asked with what is released, and so also with what is written without private rows."""
+        return (self.pipeline_name, self.pipeline.title) != (ONE_RELEASE, ONE_RELEASE_TITLE)
 
     @property
     def units(self) -> dict[str, Unit]:

@@ -22,6 +22,7 @@ from dpicl.errors import PrivacyError
 from dpicl.installed import extra_missing
 from dpicl.methods.common import Cost
 from dpicl.pipeline import Cell, Unit
+from dpicl.tabular.prompts.shots import MOST_SHOTS
 
 Data = Literal["table", "texts"]
 Trust = Literal["central", "local"]
@@ -65,6 +66,8 @@ class Method(ABC):
     """The file of a run that gathers its releases: `released_*.json`, or `.npz` where a release is one array."""
     answers: ClassVar[Any]
     """The module that asks a model and measures its answers."""
+    most_shots: ClassVar[int] = MOST_SHOTS
+    """Most demonstrations, or texts, of one release."""
     draws_shots: ClassVar[bool] = False
     """Whether demonstrations are drawn from what is released, so that they may be drawn several times for a query."""
     is_default: ClassVar[bool] = False

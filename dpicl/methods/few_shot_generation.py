@@ -27,6 +27,8 @@ Bernoulli draws: each stands in one text at most, none in two (without replaceme
 random and secret; with invisible ink each is placed by a keyed hash of what it holds, so that no other row moves it. Everything for T tokens, or for r
 private ones, is charged before the first, whenever the text ends.
 
+Texts are written in blocks (`few_shot.draft`), whose sizes are public; how many there are changes q and nothing else of the price.
+
 Symbols     k shots, M subsets, T most tokens, r most private ones, K candidates, q public sampling rate.
 Not covered queries, which are sent as they are; every (epsilon, k, seed) is a release of its own; running time.
 """
@@ -34,8 +36,7 @@ Not covered queries, which are sent as they are; every (epsilon, k, seed) is a r
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
@@ -43,75 +44,25 @@ import numpy as np
 
 from dpicl.contract.text import Generation, TextContract
 from dpicl.lm.embedding import Embedder
-from dpicl.lm.requests import Tokens
 from dpicl.lm.votes.voting import GeneratorModel, Votes
 from dpicl.mechanisms.private_token import TokenNoise
 from dpicl.methods import text_answers as answers
 from dpicl.methods.base import Reads, Trust
 from dpicl.methods.common import ZERO_SHOT, Cost, draws_for
+from dpicl.methods.few_shot.draft import Choose, Draft, drafts_of, side_by_side
 from dpicl.methods.few_shot.plan import RANDOM_ROWS, Shape, labels_of, plan_cell, plans, pool_of
 from dpicl.methods.few_shot.statement import amount, statement
-from dpicl.methods.few_shot.voting import Job, Journal, Prompts, PublicVoting, Text, Voting, open_voting, rule_of
+from dpicl.methods.few_shot.voting import Job, Journal, PrivateRows, Prompts, PublicVoting, Text, Voting, open_voting, rule_of
 from dpicl.methods.memory import Memory
 from dpicl.methods.options import FewShotOptions
 from dpicl.methods.text_method import Releases, TextMethod
-from dpicl.pipeline import Cell, Unit
-from dpicl.text.parse import plain_text
+from dpicl.pipeline import MOST_TEXTS, Cell, Unit
 from dpicl.types import Demonstration, PrivateTable, QueryTable
 
-ENDED = -1
-"""In place of a token, for a text that has ended before."""
-VOTERS_AT_ONCE = 2_000
-"""Of fixed batches: as many as may fill the memory with what the model keeps of each."""
 LIKELIEST = 0
 """Place of the candidate that the public prompt alone makes likeliest."""
 Demonstrations = dict[Cell, tuple[Demonstration, ...]]
 Progress = Callable[[int, int], None]
-Choose = Callable[[Text, int, int, Votes], tuple[int, bool]]
-"""For a text, the number of its token and of private tokens before: the place of its candidate, and whether it is a private token."""
-
-
-class Draft:
-    """The texts of one cell, as far as they are written."""
-
-    def __init__(self, job: Job, cell: Cell, labels: Sequence[str], prompts: Prompts) -> None:
-        self.cell, self.job = cell, job
-        self._written: dict[Text, Tokens] = {Text(job, cell, shot, label): () for shot, label in enumerate(labels)}
-        self._ended: set[Text] = set()
-        self._private_tokens: Counter[Text] = Counter()
-        self.steps, self.most, self._model = 0, prompts.shape.max_tokens, prompts.model
-        while self.open and (tokens := job.journal.read(cell, self.steps)) is not None:
-            self._append(tokens)
-
-    @property
-    def open(self) -> dict[Text, Tokens]:
-        """What is written of the texts that go on."""
-        going_on = self.steps < self.most
-        return {text: tokens for text, tokens in self._written.items() if going_on and text not in self._ended}
-
-    def advance(self, votes: Mapping[Text, Votes], choose: Choose) -> None:
-        """Steps 4 and 5 for every text that goes on; what was chosen is journalled before anything follows from it."""
-        chosen = {}
-        for text in self.open:
-            place, is_private = choose(text, self.steps, self._private_tokens[text], votes[text])
-            chosen[text] = 2 * int(votes[text].candidates[place]) + is_private
-        self._append(self.job.journal.keep(self.cell, self.steps, tuple(chosen.get(text, ENDED) for text in self._written)))
-
-    def _append(self, numbers: Sequence[int]) -> None:
-        """One number per text: twice the token, and 1 more for a private token."""
-        for text, number in zip(self._written, numbers, strict=True):
-            token, is_private = divmod(number, 2)
-            if number == ENDED or token in self._model.ends:
-                self._ended.add(text)
-            else:
-                self._written[text] += (token,)
-                self._private_tokens[text] += is_private
-        self.steps += 1
-
-    def demonstrations(self) -> tuple[Demonstration, ...]:
-        """The finished texts with their labels."""
-        decode = self._model.decode
-        return tuple(Demonstration(text.label, plain_text(decode(tokens))) for text, tokens in self._written.items())
 
 
 def job_of(contract: TextContract, unit: Unit, journal: Journal, cells: Sequence[Cell] | None = None) -> Job:
@@ -127,22 +78,21 @@ def write(
     Raises ModelError: the model's context is too small.
 
     Args:
-        progress: called after every token with how many are drawn, and how many there may be.
+        progress: called after every token with how many are drawn of a text, on average over all that are written in one way, and how many
+            there may be.
     """
-    drafts: list[Draft] = []
+    written: dict[tuple[Job, Cell], list[Demonstration]] = {}
     ways = {(job, cell): (plan.shape, rule_of(plan.shape, plan)) for job in jobs for cell, plan in job.plans.items()}
     for shape, rule in dict.fromkeys(ways.values()):
         prompts = Prompts(contract, model, shape)
-        alike = [Draft(job, cell, job.plans[cell].labels, prompts) for (job, cell), way in ways.items() if way == (shape, rule)]
-        at_once = len(alike)
-        if shape.fixed:  # whose caches are kept: as many as `VOTERS_AT_ONCE` allows
-            texts = max(len(draft.open) for draft in alike)
-            voters = sum(contract.row_bounds.values()) if shape.voters is None else shape.voters * texts
-            at_once = max(1, VOTERS_AT_ONCE // max(1, voters))
-        for start in range(0, len(alike), at_once):
-            _finish(alike[start : start + at_once], open_voting(train, prompts, rule), partial(_select, contract), progress)
-        drafts += alike
-    return [{draft.cell: draft.demonstrations() for draft in drafts if draft.job is job} for job in jobs]
+        rows, alike = PrivateRows(train, prompts), [key for key, way in ways.items() if way == (shape, rule)]
+        voters = shape.voters or max(-(-sum(contract.row_bounds.values()) // len(job.plans[cell].labels)) for job, cell in alike)
+        drafts = [draft for job, cell in alike for draft in drafts_of(job, cell, job.plans[cell].labels, prompts, voters)]
+        for group in side_by_side(drafts, shape, voters):
+            _finish(group, open_voting(rows, prompts, rule), partial(_select, contract), partial(_report, drafts, progress))
+        for draft in drafts:
+            written.setdefault((draft.job, draft.cell), []).extend(draft.demonstrations())
+    return [{cell: tuple(texts) for (owner, cell), texts in written.items() if owner is job} for job in jobs]
 
 
 def _select(contract: TextContract, text: Text, token: int, private_tokens: int, votes: Votes) -> tuple[int, bool]:
@@ -166,24 +116,30 @@ def write_public(contract: TextContract, unit: Unit, model: GeneratorModel) -> D
     """The same at epsilon = 0: sampled from the likeliest tokens after the instruction; reads no row and costs nothing."""
     prompts, draws = Prompts(contract, model, Shape.of(contract, unit)), draws_for(contract, unit.seed)
     job = Job({}, Memory(draws))
-    drafts = [Draft(job, Cell("icl", 0.0, shots), labels_of(contract, unit, shots), prompts) for shots in unit.shots]
+    cells = {Cell("icl", 0.0, shots): labels_of(contract, unit, shots) for shots in unit.shots}
+    drafts = [draft for cell, labels in cells.items() for draft in drafts_of(job, cell, labels, prompts, 1)]
 
     def sample(text: Text, token: int, _private_tokens: int, votes: Votes) -> tuple[int, bool]:
         generator = draws.public("instruction", f"{text.cell.key},{text.shot},{token}").generator()
         return int(generator.choice(len(votes.sums), p=votes.sums / votes.sums.sum())), False
 
-    _finish(drafts, PublicVoting(prompts), sample, None)
-    return {draft.cell: draft.demonstrations() for draft in drafts}
+    _finish(drafts, PublicVoting(prompts), sample)
+    return {cell: tuple(text for draft in drafts if draft.cell == cell for text in draft.demonstrations()) for cell in cells}
 
 
-def _finish(drafts: Sequence[Draft], voting: Voting, choose: Choose, progress: Progress | None) -> None:
+def _finish(drafts: Sequence[Draft], voting: Voting, choose: Choose, report: Callable[[], None] = lambda: None) -> None:
     while written := {text: tokens for draft in drafts for text, tokens in draft.open.items()}:
         votes = voting.votes(written)
         for draft in drafts:
-            if draft.open:
+            if draft.is_open:
                 draft.advance(votes, choose)
-        if progress is not None:
-            progress(max(draft.steps for draft in drafts), drafts[0].most)
+        report()
+
+
+def _report(drafts: Sequence[Draft], progress: Progress | None) -> None:
+    if progress is not None:
+        most = drafts[0].most
+        progress(sum(draft.steps if draft.is_open else most for draft in drafts) // len(drafts), most)
 
 
 def random_rows(train: PrivateTable, contract: TextContract, unit: Unit) -> Demonstrations:
@@ -218,6 +174,7 @@ class FewShotGeneration(TextMethod):
     artefact = "released_texts.json"
     first_versions = (1,)
     votes_on_tokens = True
+    most_shots = MOST_TEXTS
 
     def sizes(self, contract: TextContract) -> Generation | None:
         """See `TextMethod`."""

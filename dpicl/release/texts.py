@@ -1,21 +1,30 @@
-"""Texts that were released, as far as they are like a release of a table: demonstrations and a certificate, no rows."""
+"""Texts that are released, as far as they are like a release of a table: demonstrations, a table of texts, and a certificate."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
+import pyarrow as pa
+
 from dpicl.contract import TextContract
-from dpicl.engine.one_release import plan_of, standing_texts
+from dpicl.engine.benchmarks import check_published, content_digest
+from dpicl.engine.one_release import Published, plan_of, release_once
 from dpicl.engine.plan import check_plan
 from dpicl.engine.quote import AccountQuote, quote_plan
 from dpicl.engine.releases import one_ledger
+from dpicl.engine.run_folder import Plan
 from dpicl.engine.series import release_planned
 from dpicl.engine.settings import Settings
+from dpicl.engine.text_release import not_released, standing_texts, texts_plan, wanted_texts
 from dpicl.errors import ParameterError
 from dpicl.methods import METHODS
+from dpicl.quality.texts import TextQuality, text_quality
 from dpicl.release.demonstrations import Demonstrations
 from dpicl.release.release import Release
 from dpicl.text.prompts import asking_query
+from dpicl.text.read import load_public_texts, load_texts
+from dpicl.text.split import split_texts
 
 
 def release_of(
@@ -28,20 +37,22 @@ def release_of(
     window: int | None = None,
     **how: Any,
 ) -> Release:
-    """The release of a contract: of a table made now, unless it was before; of texts the one that a run made.
+    """The release of a contract, made now, unless it was before.
 
     Args:
-        generator: of texts, the model that wrote them; see `standing_texts`.
+        generator: of texts, the model that reads the private ones and writes; without it, the release that stands.
         anyway: of a table, release what is expected to be little but noise.
         window: of a table with a horizon, how many periods the rows are of; all until the last if left out.
-        how: further arguments of `plan_of`, or of `standing_texts`.
+        how: further arguments of `plan_of`, or of `wanted_texts`.
 
     Raises:
         DpiclError: a name or value breaks a rule, or the budget does not allow it.
     """
     if isinstance(settings.declared(dataset), TextContract):
         check_no_window(dataset, window)
-        return TextRelease(standing_texts(dataset, method, settings, generator=generator, **how))
+        with one_ledger(settings):
+            found = _standing_or_plan(dataset, method, settings, generator, **how)
+            return TextRelease(release_once(found, settings) if isinstance(found, Plan) else found)
     _check_no_generator(dataset, generator)
     plan = plan_of(dataset, method, settings, anyway=anyway, **how)
     return Release(release_planned(plan, settings, until=how.get("period"), window=window))
@@ -57,17 +68,19 @@ def quote_of(
     window: int | None = None,
     **how: Any,
 ) -> list[AccountQuote]:
-    """What `release_of` would charge, by account; nothing for texts that a run has released. Opens accounts, spends nothing, reads no row.
+    """What `release_of` would charge, by account; nothing for texts that stand. Opens accounts, spends nothing, reads no row.
 
     Raises:
         DpiclError: as `release_of`, but where the budget does not allow it: then `quote.allowed` is false.
     """
     if isinstance(settings.declared(dataset), TextContract):
-        standing_texts(dataset, method, settings, generator=generator, **how)
-        return []
-    _check_no_generator(dataset, generator)
-    with one_ledger(settings):
+        plan = _standing_or_plan(dataset, method, settings, generator, **how)
+    else:
+        _check_no_generator(dataset, generator)
         plan = plan_of(dataset, method, settings, anyway=anyway, **how)
+    if not isinstance(plan, Plan):
+        return []
+    with one_ledger(settings):
         check_plan(plan, settings)
         return quote_plan(plan, settings)
 
@@ -78,13 +91,50 @@ def check_no_window(dataset: str, window: int | None) -> None:
         raise ParameterError("window", window, f"none: {dataset} has no horizon of periods")
 
 
+def _standing_or_plan(dataset: str, method: str | None, settings: Settings, generator: str | None, **how: Any) -> Published | Plan:
+    wanted = wanted_texts(dataset, method, settings, **how)
+    standing = standing_texts(wanted, settings, generator)
+    if standing is not None:
+        return standing
+    if generator is None:
+        raise not_released(wanted, settings, how.get("period"))
+    return texts_plan(wanted, generator, settings)
+
+
 def _check_no_generator(dataset: str, generator: str | None) -> None:
     if generator is not None:
         raise ParameterError("generator", generator, f"none: no model reads the rows of {dataset}")
 
 
 class TextRelease(Release):
-    """Demonstrations that a language model wrote from private texts, charged by a run."""
+    """Demonstrations that a language model wrote from private texts."""
+
+    def arrow(self, count: int | None = None) -> pa.Table:
+        """The first texts, all of them where no number is given, with the names of their labels: columns `label` and `text`, strings.
+        Raises ParameterError: there are not so many.
+        """
+        texts, most = self.published.drawn, len(self.published.drawn)
+        if count is not None and (isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= most):
+            raise ParameterError("rows", count, f"a whole number, 1 to {most:,}: so many texts were released")
+        return pa.table({name: pa.array([getattr(one, name) for one in texts[:count]], pa.string()) for name in ("label", "text")})
+
+    def quality(self, simulations: int = 20) -> TextQuality:  # type: ignore[override]
+        """How good the texts are beside the contract's public ones, which are the only other texts that are read; on benchmarks also beside
+        real ones. Nothing is simulated.
+
+        Raises:
+            SourceError: the contract has no public texts.
+        """
+        contract, one, settings = self.contract, self.published, self.published.settings
+        folders = {"data_folder": settings.data, "cache_folder": settings.cache}
+        public, real = _pairs(load_public_texts(contract, **folders)), None
+        if contract.privacy.budget.benchmark:
+            rows = load_texts(contract, **folders)
+            check_published(contract, partial(content_digest, contract, rows), settings)
+            real = _pairs(split_texts(rows, contract).train.data)
+        released = [(text.label, text.text) for text in one.drawn]
+        name = METHODS[self.method].title
+        return text_quality(self.dataset, name, self.epsilon, released, public, classifies=contract.is_classification, real=real)
 
     def demonstrations(self, k: int | None = None) -> Demonstrations:
         """All of them; `k` may only say how many they are. Raises ParameterError: the release has another number of them."""
@@ -94,3 +144,7 @@ class TextRelease(Release):
         words = contract.prompts.answering
         pairs = tuple((asking_query(contract, one.text), contract.label_text(one.label)) for one in self.published.drawn)
         return Demonstrations(pairs, f"{words.answer}:", self._origin, words.instruction or "", "\n\n")
+
+
+def _pairs(table: pa.Table) -> list[tuple[str, str]]:
+    return list(zip(table.column("label").to_pylist(), table.column("text").to_pylist(), strict=True))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dpicl.quality import Quality
+from dpicl.quality import Quality, TextQuality
 from dpicl.quality.values import JUDGED, LEVEL, largest
 from dpicl.report.blocks import Block, Cell, Pairs, Report, Section, Table, Text
 from dpicl.report.html import to_html
+from dpicl.report.text_quality import text_report
 
 _MOST = 50
 _COUNTED = (
@@ -16,8 +17,10 @@ _COUNTED = (
 )
 
 
-def quality_page(quality: Quality) -> str:
+def quality_page(quality: Quality | TextQuality) -> str:
     """The whole page: HTML that fetches nothing and runs nothing."""
+    if isinstance(quality, TextQuality):
+        return to_html(text_report(quality))
     about = f"{quality.method}, ε = {quality.epsilon:g}. Computed from what was released alone, so that it costs nothing."
     tiles: list[tuple[str, str]] = []
     opening: list[Block] = []

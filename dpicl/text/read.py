@@ -46,6 +46,18 @@ def load_texts(contract: TextContract, *, data_folder: Path | None, cache_folder
     return in_one(tables)
 
 
+def load_public_texts(contract: TextContract, *, data_folder: Path | None, cache_folder: Path | None = None) -> pa.Table:
+    """The texts that may be asked, columns `label` and `text`; no private one is read. Raises what `load_texts` does, and a SourceError where
+    the contract has none.
+    """
+    if contract.evaluation != "public":
+        raise SourceError(f"{contract.name}: it has no public texts; expected a file of them as `source.queries`")
+    paths = find_texts(contract, data_folder=data_folder, cache_folder=cache_folder)
+    if paths is None:
+        return labelled_texts(first_sentences()[TEST], contract, f"{contract.name}: bundled texts")
+    return read_part(contract, TEST, paths[TEST], paths[TEST].name)
+
+
 def read_part(contract: TextContract, part: str, path: Path, name: str) -> pa.Table:
     """The texts of one file, columns `label` and `text`: its digest is compared first. Raises what `load_texts` does; `name` is the file's."""
     wanted, terms = _file(contract, part).sha256, contract

@@ -62,19 +62,18 @@ def test_a_session_gives_a_release_of_texts(released: Place) -> None:
     release = dpicl.Session(released.home, contracts=released.root / "contracts").protect("notes", epsilon=4, shots=2)
     assert isinstance(release, dpicl.Release) and release.method == "few_shot_generation" and len(release.demonstrations()) == 2
     assert release.certificate.product.name == "notes" and release.statement and "notes" in release._repr_html_()
-    for call in (release.table, release.predictor, release.quality):
-        with pytest.raises(ParameterError, match="method=few_shot_generation: expected one that releases a model of rows"):
-            call()
+    assert release.table().columns.tolist() == ["label", "text"] and len(release.table()) == 2
+    with pytest.raises(ParameterError, match="method=few_shot_generation: expected one that releases a model of rows"):
+        release.predictor()
     with pytest.raises(ParameterError, match="k=3: expected 2"):
         release.demonstrations(3)
 
 
 MISSING = {
-    "another epsilon": (("--epsilon", "2"), "--epsilons 2 --shots 2 --seeds 0 --generator MODEL` makes them"),
+    "another epsilon": (("--epsilon", "2"), "--epsilons 2 --shots 2 --seeds 0 --generator MODEL` makes them and asks with them"),
     "another number": (("--shots", "3"), "--epsilons 4 --shots 3 --seeds 0 --generator MODEL` makes them"),
     "another period": (("--period", "2026-12"), "--seeds 0 --period 2026-12 --generator MODEL` makes them"),
-    "another model": (("--generator", "bundled"), "--generator bundled` makes them"),
-    "other options": (("--option", "max_tokens=2"), "expected a run of a pipeline with `methods: [few_shot_generation]` and these options"),
+    "other options": (("--option", "max_tokens=2"), "expected --generator MODEL, with which this command makes them"),
 }
 
 
@@ -99,7 +98,6 @@ WRONG = {
     "a method on tables": (("--method", "mst_tabicl"), "method=mst_tabicl: expected one of few_shot_generation on texts"),
     "a method that answers": (("--method", "dp_icl"), "method=dp_icl: expected one of few_shot_generation on texts"),
     "local trust": (("--trust", "local"), "trust=local: expected central"),
-    "rows": (("--as", "parquet"), "method=few_shot_generation: expected one that releases a model of rows"),
     "a wrong option": (("--option", "voters=none"), "options of the release: options.few_shot_generation.voters"),
     "no noise": (("--epsilon", "inf"), "epsilon=inf releases rows without noise"),
     "no model": (("--generator", "gpt"), "model 'gpt' is unknown"),

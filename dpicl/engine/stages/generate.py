@@ -11,7 +11,7 @@ from dpicl.engine.artefacts import DRAFTS, PUBLIC_TEXTS, read_split, write_text_
 from dpicl.engine.files import write_json
 from dpicl.engine.journal import FileJournal
 from dpicl.engine.models import writer_of
-from dpicl.engine.run_folder import open_unit
+from dpicl.engine.run_folder import open_unit, read_plan
 from dpicl.engine.stage import stage, timed
 from dpicl.engine.stages.charge import charged, progress_writer, rows_state
 from dpicl.methods import few_shot_generation, on_texts
@@ -33,8 +33,9 @@ def generate(run: str, unit_keys: Sequence[str]) -> str:
             train, progress = read_split(first).train, progress_writer(folders, "writing demonstrations, token")
             written = few_shot_generation.write(train, contract, writer, jobs, progress=progress)
             for folder, texts in zip(folders, written, strict=True):
-                public = few_shot_generation.write_public(contract, folder.unit, writer)
-                encode = on_texts(folder.unit.method).encode
-                write_json(folder.path / PUBLIC_TEXTS, {cell.key: encode(one) for cell, one in public.items()})
+                if read_plan(folder.run).is_evaluated:
+                    public = few_shot_generation.write_public(contract, folder.unit, writer)
+                    encode = on_texts(folder.unit.method).encode
+                    write_json(folder.path / PUBLIC_TEXTS, {cell.key: encode(one) for cell, one in public.items()})
                 write_text_drafts(folder, texts)
     return f"{len(folders)} of {len(unit_keys)} units now"

@@ -65,7 +65,7 @@ def probe(run: str) -> str:
         if isinstance(contract, TextContract):
             if isinstance(contract.task, FreeText):
                 scorers()  # what the answers are measured by may not be installed
-            descriptions.append(_check_reading(folder, plan, unit, contract, settings))
+            descriptions.append(check_reading(folder, plan, unit, contract, settings))
     models = [json.loads(text) for text in dict.fromkeys(json.dumps(asdict(one), sort_keys=True) for one in descriptions)]
     write_json(folder / PROBE, {"asked": digest, "models": models}, replace=True)
     return f"{len(models)} {'model answers' if len(models) == 1 else 'models answer'}"
@@ -106,7 +106,7 @@ def _check_longest(unit: Unit, contract: Declared, query: str, ask: Callable[[li
             raise TooLongError(f"{contract.name}, prompts of {max(unit.shots)} shots: {error}") from None
 
 
-def _check_reading(run: Path, plan: Plan, unit: Unit, contract: TextContract, settings: Settings) -> ModelDescription:
+def check_reading(run: Path, plan: Plan, unit: Unit, contract: TextContract, settings: Settings) -> ModelDescription:
     """The model that reads private texts, in the way of the unit's method; let go of before the next one is opened."""
     spec = plan.writing_model
     if on_texts(unit.method).votes_on_tokens:

@@ -75,41 +75,75 @@ def count_votes(
     Args:
         public, voters: what reads the public prompts, and what reads the voters'; by default `read_fresh`.
     """
-    candidates: dict[int, torch.Tensor] = {}
-    sums: dict[int, torch.Tensor] = {}
-    publics: dict[int, torch.Tensor] = {}
-
-    def add(number: int, logits: torch.Tensor, repeats: Sequence[int]) -> None:
-        """Add the votes of rows of one request: logits of shape (rows, vocabulary), each counted so often."""
-        weights = torch.tensor(repeats, dtype=torch.int64, device=reader.device).unsqueeze(1)
-        for some, weight in zip(torch.split(logits, _ROWS_AT_ONCE), torch.split(weights, _ROWS_AT_ONCE), strict=True):
-            sums[number] += (whole_votes(some[:, candidates[number]], rule, torch, publics[number]) * weight).sum(0)
-
     prompts = {(number, 0): request.public + request.written for number, request in requests.items()}
     check_public(prompts.values(), name=reader.name, context=reader.context)
-    fresh = partial(read_fresh, reader)
+    fresh, count = partial(read_fresh, reader), _Count(reader, requests, rule)
     for keys, logits in (public or fresh)(prompts):
+        count.public(keys, logits)
+    for keys, logits in (voters or fresh)(count.readable):
+        count.voters(keys, logits)
+    return count.votes()
+
+
+class _Count:
+    """Exact sums as rows are read: the public prompts of all requests first."""
+
+    def __init__(self, reader: Reader, requests: Mapping[int, VoteRequest], rule: VoteRule) -> None:
+        self._reader, self._requests, self._rule = reader, requests, rule
+        self._candidates: dict[int, torch.Tensor] = {}
+        self._publics: dict[int, torch.Tensor] = {}
+        self._sums: dict[int, torch.Tensor] = {}
+        self._repeats = {number: list(Counter(request.voters).items()) for number, request in requests.items()}
+        rows = {
+            (number, index): prompt + requests[number].written
+            for number, distinct in self._repeats.items()
+            for index, (prompt, _) in enumerate(distinct)
+        }
+        self.readable = {key: row for key, row in rows.items() if fits(row, reader.context) and max(row) < reader.vocabulary}
+        self._missing = Counter(number for number, _ in self.readable)
+        self._read: dict[int, list[tuple[torch.Tensor, list[int]]]] = {}
+        """Rows whose votes are not counted yet: logits at the candidates of their request, and how often each row counts."""
+
+    def public(self, keys: Sequence[Key], logits: torch.Tensor) -> None:
+        """Candidates. Raises ModelError: the model's numbers are not finite."""
+        if not bool((logits < float("inf")).all()):
+            raise ModelError(f"model {self._reader.name!r} answered with numbers that are not finite; expected dtype float32 or bfloat16")
+        known = self._reader.known[self._reader.known < logits.shape[1]]
         for line, (number, _) in enumerate(keys):
-            if not bool((logits[line] < float("inf")).all()):
-                raise ModelError(f"model {reader.name!r} answered with numbers that are not finite; expected dtype float32 or bfloat16")
-            known = reader.known[reader.known < logits.shape[1]]
-            candidates[number] = candidates_of(logits[line], known, rule, torch)
-            publics[number] = logits[line][candidates[number]]
-            sums[number] = torch.zeros(len(candidates[number]), dtype=torch.int64, device=reader.device)
-            if not requests[number].voters:
-                add(number, logits[line : line + 1], [1])
-    repeats = {number: list(Counter(request.voters).items()) for number, request in requests.items()}
-    rows = {
-        (number, index): prompt + requests[number].written
-        for number, distinct in repeats.items()
-        for index, (prompt, _) in enumerate(distinct)
-    }
-    readable = {key: row for key, row in rows.items() if fits(row, reader.context) and max(row) < reader.vocabulary}
-    for keys, logits in (voters or fresh)(readable):
+            candidates = candidates_of(logits[line], known, self._rule, torch)
+            self._candidates[number], self._publics[number] = candidates, logits[line][candidates]
+            self._sums[number] = torch.zeros(len(candidates), dtype=torch.int64, device=self._reader.device)
+            if not self._requests[number].voters:
+                self._add(number, self._publics[number].unsqueeze(0), [1])
+
+    def voters(self, keys: Sequence[Key], logits: torch.Tensor) -> None:
+        """Votes are counted once for many rows of a request: most of the time of few would go into calls."""
         lines_of: dict[int, list[int]] = {}
         for line, (number, _) in enumerate(keys):
             lines_of.setdefault(number, []).append(line)
         for number, lines in lines_of.items():
-            add(number, logits[lines], [repeats[number][keys[line][1]][1] for line in lines])
-    weighed = {number: public_votes(logits, rule, torch).cpu().numpy() for number, logits in publics.items() if rule.kind == "difference"}
-    return {number: Votes(candidates[number].cpu().numpy(), total.cpu().numpy(), weighed.get(number)) for number, total in sums.items()}
+            at = torch.tensor(lines, device=logits.device).unsqueeze(1)
+            counts = [self._repeats[number][keys[line][1]][1] for line in lines]
+            self._read.setdefault(number, []).append((logits[at, self._candidates[number]], counts))
+            self._missing[number] -= len(lines)
+            if not self._missing[number] or sum(len(some) for some, _ in self._read[number]) >= _ROWS_AT_ONCE:
+                together = self._read.pop(number)
+                self._add(number, torch.cat([some for some, _ in together]), [one for _, counts in together for one in counts])
+
+    def _add(self, number: int, logits: torch.Tensor, repeats: Sequence[int]) -> None:
+        """Add the votes of rows of one request: logits of shape (rows, candidates), each counted so often."""
+        weights = torch.tensor(repeats, dtype=torch.int64, device=self._reader.device).unsqueeze(1)
+        for some, weight in zip(torch.split(logits, _ROWS_AT_ONCE), torch.split(weights, _ROWS_AT_ONCE), strict=True):
+            self._sums[number] += (whole_votes(some, self._rule, torch, self._publics[number]) * weight).sum(0)
+
+    def votes(self) -> dict[int, Votes]:
+        """Of all requests, in numpy."""
+        weighs = self._rule.kind == "difference"
+        return {
+            number: Votes(
+                self._candidates[number].cpu().numpy(),
+                total.cpu().numpy(),
+                public_votes(self._publics[number], self._rule, torch).cpu().numpy() if weighs else None,
+            )
+            for number, total in self._sums.items()
+        }

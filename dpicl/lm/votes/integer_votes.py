@@ -51,10 +51,15 @@ def candidates_of(logits: Any, known: Any, rule: VoteRule, xp: Any) -> Any:
     """
     public = logits[known]
     possible = int((public > -float("inf")).sum())
-    order, count = xp.argsort(-public, stable=True), min(rule.candidates or possible, possible)
-    if rule.kind == "difference" and rule.clip is not None:
-        count = int((public >= public[order[count - 1]] - 2 * rule.clip).sum())
-    return known[order[:count]]
+    count = min(rule.candidates or possible, possible)
+    if not count:
+        return known[:0]
+    least = xp.topk(public, count).values[-1] if hasattr(xp, "topk") else xp.partition(public, -count)[-count]
+    margin = 2 * rule.clip if rule.kind == "difference" and rule.clip is not None else 0.0
+    near = xp.nonzero(public >= least - margin)  # few of many, which are sorted alone
+    near = near[0] if isinstance(near, tuple) else near[:, 0]
+    order = near[xp.argsort(-public[near], stable=True)]
+    return known[order if margin else order[:count]]
 
 
 def public_votes(logits: Any, rule: VoteRule, xp: Any) -> Any:

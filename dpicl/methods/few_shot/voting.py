@@ -156,10 +156,38 @@ class PrivateRows:
         self._texts = train.data.column("text")
         self._prompts = prompts
         self._examples: dict[int, Tokens] = {}
+        self._pools: dict[Pool, np.ndarray] = {}
+        self._batches: dict[tuple[Job, Cell, Pool], dict[int, np.ndarray]] = {}
 
     def of(self, pool: Pool) -> np.ndarray:
         """Numbers of a pool's rows, ascending."""
-        return np.arange(len(self._labels)) if pool.label is None else np.flatnonzero(self._labels == pool.label)
+        if pool not in self._pools:
+            is_all = pool.label is None
+            self._pools[pool] = np.arange(len(self._labels)) if is_all else np.flatnonzero(self._labels == pool.label)
+        return self._pools[pool]
+
+    def batch(self, text: Text) -> np.ndarray:
+        """Numbers of the rows that vote on a text in fixed batches: those of one label are split once, among its texts."""
+        pool = pool_of(self._prompts.contract, text.label)
+        key = (text.job, text.cell, pool)
+        if key not in self._batches:
+            self._batches[key] = self._split(text, pool)
+        return self._batches[key][text.shot]
+
+    def _split(self, text: Text, pool: Pool) -> dict[int, np.ndarray]:
+        """The batch of every text of a cell that this pool's rows vote on, by the text's shot."""
+        shots = [shot for shot, label in enumerate(text.plan.labels) if pool.label in (None, label)]
+        numbers, rate = self.of(pool), text.plan.drawings[pool].rate
+        stream = text.job.journal.stream(text.cell, f"batches {pool.label}")
+        if text.plan.shape.kind == "invisible-ink":  # places by what a row holds, wherever it stands
+            secret = stream.bytes(KEY_BYTES)
+            marks = record_marks(self.identities(numbers), key=secret)
+            places = keyed_subsets(marks, key=secret, query=0, sampling_rate=rate, subset_count=len(shots))
+        else:
+            places = disjoint_subsets(len(numbers), sampling_rate=rate, subset_count=len(shots), stream=stream)
+        order = np.argsort(places, kind="stable")
+        ends = np.searchsorted(places[order], np.arange(len(shots) + 1))
+        return {shot: numbers[order[ends[place] : ends[place + 1]]] for place, shot in enumerate(shots)}
 
     def identities(self, numbers: np.ndarray) -> list[bytes]:
         """What each of these rows is called by what it holds."""
@@ -213,7 +241,6 @@ class FixedVoting:
         self._texts: list[Text] = []
         self._read: dict[Text, int] = {}
         """How many tokens of a text the session's voters have read."""
-        self._batches: dict[tuple[Job, Cell, Pool], np.ndarray] = {}
 
     def votes(self, written: Written) -> dict[Text, Votes]:
         """See `Voting`; the texts of the first call are all that there will be."""
@@ -235,27 +262,10 @@ class FixedVoting:
         requests = []
         for text, tokens in written.items():
             public = self._prompts.public(text.label)
-            voters = (self._prompts.voter(text.label, [example]) for example in self._rows.examples(self.batch(text)))
+            voters = (self._prompts.voter(text.label, [example]) for example in self._rows.examples(self._rows.batch(text)))
             without = () if self._rule.kind == "difference" else (public,)
             requests.append(VoteRequest(public, (*without, *voters), tokens))
         return requests
-
-    def batch(self, text: Text) -> np.ndarray:
-        """Numbers of the rows that vote on a text: those of one label are split once, among its texts."""
-        contract = self._prompts.contract
-        pool = pool_of(contract, text.label)
-        mine = [shot for shot, label in enumerate(text.plan.labels) if pool_of(contract, label) == pool]
-        numbers, key = self._rows.of(pool), (text.job, text.cell, pool)
-        if key not in self._batches:
-            rate, stream = text.plan.drawings[pool].rate, text.job.journal.stream(text.cell, f"batches {pool.label}")
-            if text.plan.shape.kind == "invisible-ink":  # places by what a row holds, wherever it stands
-                secret = stream.bytes(KEY_BYTES)
-                marks = record_marks(self._rows.identities(numbers), key=secret)
-                places = keyed_subsets(marks, key=secret, query=0, sampling_rate=rate, subset_count=len(mine))
-            else:
-                places = disjoint_subsets(len(numbers), sampling_rate=rate, subset_count=len(mine), stream=stream)
-            self._batches[key] = places
-        return np.asarray(numbers[self._batches[key] == mine.index(text.shot)])
 
 
 @dataclass(frozen=True)
@@ -271,9 +281,9 @@ class PublicVoting:
         return dict(zip(written, self.prompts.model.vote(requests, rule), strict=True))
 
 
-def open_voting(train: PrivateTable, prompts: Prompts, rule: VoteRule) -> Voting:
+def open_voting(rows: PrivateRows, prompts: Prompts, rule: VoteRule) -> Voting:
     """How texts are voted on by these rows."""
-    return (FixedVoting if prompts.shape.fixed else FreshVoting)(PrivateRows(train, prompts), prompts, rule)
+    return (FixedVoting if prompts.shape.fixed else FreshVoting)(rows, prompts, rule)
 
 
 def rule_of(shape: Shape, plan: CellPlan | None = None) -> VoteRule:

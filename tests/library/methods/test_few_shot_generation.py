@@ -18,11 +18,9 @@ from dpicl.contract import TextContract
 from dpicl.errors import ModelError, PrivacyError
 from dpicl.lm.requests import HashScorer
 from dpicl.lm.votes.echo import PUBLIC_TEXT, EchoGenerator
-from dpicl.lm.votes.voting import VoteRule
-from dpicl.mechanisms.private_token import UNITS
 from dpicl.methods.common import MAJORITY, ZERO_SHOT, draws_for
 from dpicl.methods.few_shot.plan import Pool, Shape, labels_of
-from dpicl.methods.few_shot.voting import FixedVoting, PrivateRows, Prompts, Text
+from dpicl.methods.few_shot.voting import PrivateRows, Prompts, Text
 from dpicl.methods.few_shot_generation import FewShotGeneration, job_of, random_rows, write, write_public
 from dpicl.methods.memory import Memory
 from dpicl.pipeline import Cell, Unit
@@ -223,11 +221,11 @@ def test_fixed_batches_part_the_rows_of_a_label_among_its_texts() -> None:
     asked = unit(declared, epsilons=(4.0,), shots=(6,), batches="fixed")
     job = job_of(declared, asked, Memory(draws_for(declared, 0)))
     prompts = Prompts(declared, EchoGenerator(), Shape.of(declared, asked))
-    voting = FixedVoting(PrivateRows(table(), prompts), prompts, VoteRule("probability", None, UNITS))
+    rows = PrivateRows(table(), prompts)
     (plan,) = job.plans.values()
-    batches = {shot: set(voting.batch(Text(job, plan.cell, shot, label)).tolist()) for shot, label in enumerate(plan.labels)}
+    batches = {shot: set(rows.batch(Text(job, plan.cell, shot, label)).tolist()) for shot, label in enumerate(plan.labels)}
     assert sorted(row for batch in batches.values() for row in batch) == list(range(80))
-    assert batches == {shot: set(voting.batch(Text(job, plan.cell, shot, label)).tolist()) for shot, label in enumerate(plan.labels)}
+    assert batches == {shot: set(rows.batch(Text(job, plan.cell, shot, label)).tolist()) for shot, label in enumerate(plan.labels)}
     mine = {shot for shot, label in enumerate(plan.labels) if label == "good"}
     assert all(row % 2 == 0 for shot in mine for row in batches[shot])
 

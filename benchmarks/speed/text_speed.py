@@ -1,0 +1,127 @@
+"""One release of 500 short texts against a plain loop, everything included: reading rows, voters, selection, and the journal on disk.
+
+News of four kinds from the files at hand, invisible ink with 8 voters a text, the tiny model, of random weights: so that a release is
+measured as a whole, and what is not the model's own work shows. The plain loop reads the public prompt and every voter's in a forward
+pass each, for every token, and selects by the same mechanism; it takes as long for a token however many texts there are, so that
+texts half written of a few stand for all. Processor time of one thread on both sides.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks.figures import Figures
+from dpicl.contract.text import TextContract
+from dpicl.engine.journal import FileJournal
+from dpicl.engine.models import public_corpus
+from dpicl.engine.settings import Settings
+from dpicl.lm.models import open_generator
+from dpicl.lm.requests import Tokens
+from dpicl.lm.spec import ModelSpec
+from dpicl.lm.votes.integer_votes import candidates_of, public_votes, whole_votes
+from dpicl.lm.votes.voting import VoteRule
+from dpicl.mechanisms.difference_token import DifferenceToken
+from dpicl.methods import Options, unit_of
+from dpicl.methods.common import draws_for
+from dpicl.methods.few_shot.plan import CellPlan
+from dpicl.methods.few_shot.voting import Job, PrivateRows, Prompts, Text, rule_of
+from dpicl.methods.few_shot_generation import job_of, write
+from dpicl.methods.options import FewShotOptions
+from dpicl.randomness import system_stream
+from dpicl.text.read import load_texts
+from dpicl.text.split import split_texts
+from dpicl.types import PrivateTable
+
+GOAL = 20
+TEXTS, VOTERS, TOKENS, EPSILON = 500, 8, 40, 4.0
+SHARE = 8
+"""Tokens of the plain loop that are measured, each of another text."""
+
+
+def contract_and_rows(settings: Settings) -> tuple[TextContract, PrivateTable]:
+    """The set as it is at hand."""
+    contract = settings.texts("agnews")
+    return contract, split_texts(load_texts(contract, data_folder=settings.data, cache_folder=settings.cache), contract).train
+
+
+def job_for(contract: TextContract, settings: Settings) -> Job:
+    """All texts, journalled in files."""
+    options = FewShotOptions.model_validate(
+        {"mechanism": "invisible-ink", "batches": "fixed", "voters": VOTERS, "max_tokens": TOKENS, "candidates": 100}
+    )
+    unit = unit_of("few_shot_generation", contract.name, 0, (EPSILON,), (TEXTS,), (), False, Options(few_shot_generation=options))
+    (cell,) = unit.cells("icl")
+    return job_of(contract, unit, FileJournal(settings, {cell: "measured"}, draws_for(contract, 0), "rows"))
+
+
+@torch.inference_mode()
+def plain_token(model: Any, prompts: Sequence[Tokens], rule: VoteRule, token: DifferenceToken) -> int:
+    """One token of one text: the first prompt is public."""
+    logits = [model(input_ids=torch.tensor([prompt]), logits_to_keep=1, use_cache=False).logits[0, -1].numpy() for prompt in prompts]
+    candidates = candidates_of(logits[0], np.arange(len(logits[0])), rule, np)
+    public = logits[0][candidates]
+    sums = whole_votes(np.stack(logits[1:])[:, candidates], rule, np, public).sum(axis=0)
+    return int(candidates[token.select(sums + public_votes(public, rule, np), system_stream())])
+
+
+def plain_seconds(plan: CellPlan, job: Job, rows: PrivateRows, prompts: Prompts, written: Tokens) -> float:
+    """Of a token, for texts that are half written."""
+    rule, token = rule_of(plan.shape, plan), next(iter(plan.drawings.values())).noise.token
+    assert isinstance(token, DifferenceToken)
+    model: Any = prompts.model
+    taken = []
+    for shot in range(SHARE + 1):
+        text = Text(job, plan.cell, shot, plan.labels[shot])
+        voters = [prompts.voter(text.label, [example]) for example in rows.examples(rows.batch(text))]
+        started = time.process_time()
+        plain_token(model._model, [prompt + written for prompt in (prompts.public(text.label), *voters)], rule, token)
+        taken.append(time.process_time() - started)
+    return float(np.mean(taken[1:]))
+
+
+def measure(figures: Figures) -> None:
+    """The release, then the share of the loop."""
+    torch.set_num_threads(1)
+    found = Settings.from_environment()
+    if found.data is None:
+        print("DPICL_DATA is not set, not measured")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        settings = replace(found, home=Path(folder))
+        contract, train = contract_and_rows(found)
+        model = open_generator(ModelSpec(name="tiny", kind="tiny"), models_folder=found.models, corpus=public_corpus())
+        job = job_for(contract, settings)
+        (plan,) = job.plans.values()
+        started, clock = time.process_time(), time.perf_counter()
+        (texts,) = write(train, contract, model, [job])
+        seconds, wall = time.process_time() - started, time.perf_counter() - clock
+        prompts = Prompts(contract, model, plan.shape)
+        count = sum(len(tokens) for draft in texts.values() for tokens in (model.encode(one.text) for one in draft))
+        written = tuple(range(300, 300 + TOKENS // 2))
+        plain = plain_seconds(plan, job, PrivateRows(train, prompts), prompts, written)
+    ours = seconds / (TEXTS * TOKENS)
+    print(
+        f"{TEXTS} texts, {count} tokens in them, of {TEXTS * TOKENS} charged: {seconds:.0f} s of the processor, {wall:.0f} s on the clock"
+    )
+    for name, taken in (("plain loop", plain), ("one release", ours)):
+        print(f"{name:>12}: {1000 * taken:7.2f} ms a token, {1 / taken:7.1f} tokens/s")
+    figures.at_least(f"texts-{TEXTS}-over-plain-loop", plain / ours, GOAL, "x")
+
+
+def main() -> None:
+    """Only this."""
+    figures = Figures()
+    measure(figures)
+    figures.finish()
+
+
+if __name__ == "__main__":
+    main()

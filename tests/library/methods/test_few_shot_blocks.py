@@ -1,0 +1,68 @@
+"""Texts by the hundred are written in blocks: the same texts whatever the blocks, no more voters at once than the bound, each row once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pytest
+
+from dpicl.lm.votes.echo import EchoGenerator
+from dpicl.lm.votes.voting import VoteRequest, VoteRule, VotingSession
+from dpicl.methods.common import draws_for
+from dpicl.methods.few_shot import draft
+from dpicl.methods.few_shot_generation import job_of, write
+from dpicl.methods.memory import Memory
+from dpicl.types import Demonstration, PrivateTable
+from tests.library.methods.test_few_shot_generation import contract, unit
+
+INK = {"mechanism": "invisible-ink", "batches": "fixed", "voters": 2, "max_tokens": 5}
+
+
+@dataclass(frozen=True)
+class Watched(EchoGenerator):
+    """Remembers the voters of every session."""
+
+    sessions: list[tuple[Sequence[VoteRequest], VoteRule]] = field(default_factory=list)
+
+    def session(self, requests: Sequence[VoteRequest], rule: VoteRule) -> VotingSession:
+        self.sessions.append((requests, rule))
+        return super().session(requests, rule)
+
+
+def rows() -> PrivateTable:
+    """Forty rows of each label, no two alike."""
+    return PrivateTable(pa.table({"label": ["good", "bad"] * 40, "text": [f"letter {number} of ann" for number in range(80)]}))
+
+
+def written(model: EchoGenerator, journal: Memory | None = None, shots: int = 30) -> tuple[Demonstration, ...]:
+    declared = contract()
+    asked = unit(declared, epsilons=(4.0,), shots=(shots,), **INK)
+    (texts,) = write(rows(), declared, model, [job_of(declared, asked, journal or Memory(draws_for(declared, 0)))])
+    (one,) = texts.values()
+    return one
+
+
+@pytest.mark.parametrize("size", [1, 4, 7, 30])
+def test_texts_do_not_depend_on_the_blocks_they_are_written_in(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = written(EchoGenerator())
+    monkeypatch.setattr(draft, "TEXTS_A_BLOCK", size)
+    assert written(EchoGenerator()) == expected and len(expected) == 30
+
+
+def test_no_more_voters_are_kept_at_once_than_the_bound_and_every_row_votes_on_one_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(draft, "VOTERS_AT_ONCE", 20)
+    watched = Watched()
+    written(watched)
+    counts = [len(requests) for requests, _ in watched.sessions]
+    assert counts == [10, 10, 10]  # of two voters each
+    voters = [voter for requests, _ in watched.sessions for request in requests for voter in request.voters]
+    assert len(voters) == len(set(voters))
+
+
+def test_blocks_that_were_journalled_are_not_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(draft, "VOTERS_AT_ONCE", 20)
+    journal = Memory(draws_for(contract(), 0))
+    expected, watched = written(EchoGenerator(), journal), Watched()
+    assert written(watched, journal) == expected and not watched.sessions
