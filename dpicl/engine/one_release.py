@@ -6,10 +6,12 @@ nothing. Killed, it is made by the same command again: what was charged is free,
 
 from __future__ import annotations
 
+import secrets
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 from typing import Any
