@@ -21,7 +21,8 @@ from typing import Any
 from dpicl.accounting.guarantee import Event, Guarantee, Neighbours
 from dpicl.errors import ParameterError, PrivacyError
 
-HORIZON_PART = "horizon-part"
+HORIZON_PART, PERIODS = "horizon-part", "horizon"
+"""Kind of a part's event; and the parameter of a horizon's release that says how many periods it has."""
 _INFINITY = "inf"
 """JSON has no infinity."""
 

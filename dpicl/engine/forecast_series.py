@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from dpicl.accounting.events import PERIODS
 from dpicl.accounting.ledger import Entry, Ledger
-from dpicl.accounting.ledger.horizons import PERIODS
 from dpicl.contract import Contract
 from dpicl.contract.periods import Calendar
 from dpicl.engine.accounts import account_of, addresses_of

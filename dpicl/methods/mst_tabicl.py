@@ -31,8 +31,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from dpicl.accounting.events import PERIODS
 from dpicl.accounting.guarantee import Guarantee, Neighbours
-from dpicl.accounting.ledger.horizons import PERIODS
 from dpicl.contract.models import Contract
 from dpicl.errors import ParameterError, PrivacyError
 from dpicl.mechanisms.noisy_steps import GaussianTotal, PureBudget, StepBudget

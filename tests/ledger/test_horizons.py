@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from dpicl.accounting.accountant import price
@@ -17,6 +19,11 @@ HORIZON = release("horizon", price(gaussian(sigma=2.0), neighbours=ADD, unit="ro
 def part(index: int, name: str = "", *, of: Release = HORIZON, account: str = "shop", event: Event | None = None) -> Release:
     guarantee = Guarantee(0.0, 0.0, ADD, "row", event or horizon_part(of.release_id, index))
     return release(name or f"part {index}", guarantee, account=account, index=index)
+
+
+def priced(index: int, delta: float) -> Release:
+    """A part that states a cost of its own."""
+    return release(f"priced {index}", Guarantee(0.0, delta, ADD, "row", horizon_part(HORIZON.release_id, index)), index=index)
 
 
 def begun(ledger: Ledger) -> float:
@@ -57,6 +64,9 @@ def test_a_part_is_paid_whatever_the_cap_is_now(place: Place) -> None:
         (part(1, event=sequential([horizon_part(HORIZON.release_id, 1)])), "is not charged to it"),
         (part(1, of=release("paid", cost(0.5))), "period 1 of a horizon of None"),
         (part(1, of=part(2)), "period 1 of a horizon of None"),
+        (priced(1, 1e-9), "is not charged to it"),
+        (part(1, event=horizon_part(HORIZON.release_id, True)), "period True of a horizon of 3"),
+        (replace(part(1), mechanism="another"), "is not charged to it"),
     ],
 )
 def test_a_part_without_its_horizon_is_refused(place: Place, wanted: Release, refused: str) -> None:

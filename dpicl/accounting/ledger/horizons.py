@@ -8,54 +8,61 @@ Guarantee   a part is accepted only where its horizon is charged to the same acc
 from __future__ import annotations
 
 import json
+from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, Row, select
 
-from dpicl.accounting.events import HORIZON_PART, guarantee_as_json
+from dpicl.accounting.events import HORIZON_PART, PERIODS, guarantee_as_json
 from dpicl.accounting.filters import Spent
-from dpicl.accounting.guarantee import Guarantee
 from dpicl.accounting.ledger import seals
 from dpicl.accounting.ledger.budget import check_relation
 from dpicl.accounting.ledger.keys import canonical
 from dpicl.accounting.ledger.models import entries, records
 from dpicl.accounting.ledger.restoring import RESTORED
 from dpicl.accounting.ledger.rows import find_entry, spent_of
-from dpicl.accounting.ledger.values import Account
+from dpicl.accounting.ledger.values import Account, Release
 from dpicl.errors import LedgerRefusedError
 
-PERIODS = "horizon"
-"""The parameter of a horizon's release that says how many periods it has."""
 
-
-def check_part(connection: Connection, account: Account, guarantee: Guarantee) -> Spent | None:
+def check_part(connection: Connection, account: Account, release: Release) -> Spent | None:
     """What the account has spent, which a part leaves as it is; the chain is locked.
     Raises LedgerRefusedError: the part belongs to no horizon of the account that can go on; PrivacyError: it protects something else.
     """
-    check_relation(account, guarantee)
-    stated = dict(guarantee.event.parameters)
-    horizon, index = str(stated.get("horizon")), stated.get("index")
+    check_relation(account, release.guarantee)
+    horizon = check_goes_on(connection, account, release)
+    index, periods = dict(release.guarantee.event.parameters).get("index"), json.loads(horizon.parameters).get(PERIODS)
+    if type(periods) is not int or type(index) is not int or not 1 <= index <= periods:
+        raise LedgerRefusedError(f"account {account.name!r}: period {index} of a horizon of {periods}; expected 1 to {periods}")
+    like = entries.c.guarantee.contains(horizon.release_id, autoescape=True)
+    for row in connection.execute(select(entries.c.guarantee).where(entries.c.account == account.name, like)):
+        if json.loads(row.guarantee)["event"] == _as_json(release):
+            raise LedgerRefusedError(
+                f"account {account.name!r}: period {index} of this horizon is charged under another name; it is drawn once"
+            )
+    return spent_of(connection, account.name)
+
+
+def check_goes_on(connection: Connection, account: Account, release: Release) -> Row[Any]:
+    """The row of a part's horizon. Raises LedgerRefusedError: it is not charged to the account, or not known to have drawn no more than is here."""
+    guarantee = release.guarantee
+    horizon = str(dict(guarantee.event.parameters).get("horizon"))
     seals.check(connection, horizon)
     row = find_entry(connection, horizon)
-    if guarantee.event.kind != HORIZON_PART or account.benchmark or row is None or row.account != account.name:
+    is_free = not guarantee.epsilon and not guarantee.delta and guarantee.event.kind == HORIZON_PART
+    if not is_free or account.benchmark or row is None or (row.account, row.mechanism) != (account.name, release.mechanism):
         raise LedgerRefusedError(
             f"account {account.name!r}: a part of a horizon that is not charged to it; expected the horizon's charge first"
         )
-    periods = json.loads(row.parameters).get(PERIODS)
-    if not isinstance(periods, int) or not isinstance(index, int) or not 1 <= index <= periods:
-        raise LedgerRefusedError(f"account {account.name!r}: period {index} of a horizon of {periods}; expected 1 to {periods}")
     if row.number < _came_back(connection):
         raise LedgerRefusedError(
             f"account {account.name!r}: its ledger came back from a backup or from receipts after this horizon had begun, and which of its "
             f"periods were drawn since is not known; what stands can be used, and a new horizon (`releases.first`) is a new charge"
         )
-    same = select(entries.c.release_id).where(
-        entries.c.account == account.name, entries.c.guarantee == canonical(guarantee_as_json(guarantee))
-    )
-    if connection.execute(same).first() is not None:
-        raise LedgerRefusedError(
-            f"account {account.name!r}: period {index} of this horizon is charged under another name; it is drawn once"
-        )
-    return spent_of(connection, account.name)
+    return row
+
+
+def _as_json(release: Release) -> Any:
+    return json.loads(canonical(guarantee_as_json(release.guarantee)))["event"]
 
 
 def _came_back(connection: Connection) -> int:

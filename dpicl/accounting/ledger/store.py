@@ -19,6 +19,7 @@ from sqlalchemy import URL, insert, select, update
 
 from dpicl.accounting import accountant
 from dpicl.accounting.events import holds_part
+from dpicl.accounting.filters import Spent
 from dpicl.accounting.ledger import adopting, budget, chain, horizons, opening, restoring, rows, seals
 from dpicl.accounting.ledger.anchor import Anchor, Head
 from dpicl.accounting.ledger.chain import Change, changing, verify
@@ -147,15 +148,19 @@ class Ledger(Readings):
             change.lock(release.release_id)
             account = rows.find_account(change.connection, release.account)
             known = rows.find_entry(change.connection, release.release_id)
+            is_part = holds_part(release.guarantee.event)
             if known is not None:
+                if is_part and known.artefact_sha256 is None:  # what drew it may have been seen before the ledger came back
+                    horizons.check_goes_on(change.connection, account, release)
                 return rows.reserved_before(known, row)
             if (payer := rows.payer_of(change.connection, account.name)) != account.name:
                 raise PrivacyError(f"account {account.name!r}: nothing is charged to it any more; account {payer!r} pays for its rows")
             if first is not None:  # what is planned next to it may have brought other caps
                 account = opening.first_charged(change, account, first)
-            is_part = holds_part(release.guarantee.event)
-            check = horizons.check_part if is_part else budget.check_cap
-            spent = check(change.connection, account, release.guarantee)
+            if is_part:
+                spent: Spent | None = horizons.check_part(change.connection, account, release)
+            else:
+                spent = budget.check_cap(change.connection, account, release.guarantee)
             row |= {"number": change.end.sequence + 1, "reserved_utc": rows.now()}
             change.connection.execute(insert(entries).values(row))
             before = written = None
