@@ -120,7 +120,7 @@ def _statement(contract: Declared, unit: Unit, cell: Cell, release: Release, art
             trust_model=wording.trust(method),
             threat_model=wording.THREAT,
             release_type=wording.release_type(contract),
-            period=period,
+            period=_periods(contract, period),
         ),
         accounting=accounting,
         implementation=statement.Implementation(
@@ -180,3 +180,9 @@ def _parameters(epsilon: float, delta: float) -> Parameters:
 
 def _mechanism(event: Event) -> Mechanism:
     return Mechanism(kind=event.kind, parameters=plain(dict(event.parameters)), parts=tuple(map(_mechanism, event.parts)))
+
+
+def _periods(contract: Declared, period: str) -> str:
+    """The period that a release was made for, or the first and last one of its horizon, which are charged together."""
+    names = contract.releases.calendar.periods if contract.releases.horizon else ()
+    return f"{names[0]} to {names[-1]}" if names else period

@@ -66,11 +66,20 @@ def unit(name: str, contract: Declared) -> str:
     """Whom the promise is made to."""
     person = contract.privacy.person
     if person:
-        return f"One person with all of their rows, of which at most {person.max_rows} enter."
+        return f"One person with all of their rows, of which at most {most_rows(contract)} enter."
     what = "row" if isinstance(contract, Contract) else "text with its label"
     return (
         f"One client, who holds one {what}." if name == "client" else f"One {what}. Somebody with several is protected for each by itself."
     )
+
+
+def most_rows(contract: Declared) -> str:
+    """How many rows of a person enter, in words."""
+    person, periods = contract.privacy.person, len(contract.releases.calendar.periods) if contract.releases.horizon else 0
+    assert person is not None
+    if not periods or person.max_rows_in_horizon is None:
+        return f"{person.max_rows}"
+    return f"{person.max_rows} in a period and {person.max_rows_in_horizon} in all {periods} periods"
 
 
 def neighbours(guarantee: Guarantee) -> str:
@@ -103,6 +112,8 @@ def trust(method: Method) -> str:
 def release_type(contract: Declared) -> str:
     """Whether there will be more."""
     every = contract.releases.every
+    if contract.releases.horizon:
+        return f"Counters of a table that grows: one charge for {len(contract.releases.calendar.periods)} periods, a new one every {every}"
     return "One release" if every == "once" else f"Many releases: a new one every {every}, each charged"
 
 

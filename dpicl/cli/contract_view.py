@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from dpicl.certificate.wording import most_rows
 from dpicl.cli.json_output.plans import CheckedContract, DraftLine
 from dpicl.cli.terminal import console, new_table, note, say, say_json
 from dpicl.contract import Contract, TextContract, load_contract
@@ -32,7 +33,7 @@ def print_contract(contract: Contract | TextContract, *, replaces_shipped: bool 
     """Origin, privacy, and the parts of the contract's kind."""
     privacy, person = contract.privacy, contract.privacy.person
     console.print(f"{contract.name}: {contract.description}", style="bold", soft_wrap=True)
-    most = f" (column {person.id_column}, at most {person.max_rows} rows each)" if person else ""
+    most = f" (column {person.id_column}, rows of each: at most {most_rows(contract)})" if person else ""
     rate = f"; subsample rate {privacy.sampling_rate}" if isinstance(contract, Contract) else ""
     cap = f"epsilon {privacy.budget.epsilon}, delta {privacy.budget.delta}"
     if replaces_shipped:
