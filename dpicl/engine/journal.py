@@ -37,7 +37,7 @@ class FileJournal:
     draws: Draws
     rows: str
     """Keyed name of the state of the rows that are drawn from."""
-    _seeds: dict[Cell, bytes] = field(default_factory=dict, compare=False)
+    _seeds: dict[Cell, bytes] = field(default_factory=dict, compare=False, repr=False)
     """By cell, as they were read: there is a draw for every token of every text."""
 
     def read(self, cell: Cell, step: int) -> tuple[int, ...] | None:
@@ -58,8 +58,8 @@ class FileJournal:
         """Secret randomness for one purpose: the same whenever this release is resumed, and lost once it is published."""
         if self.draws.simulated:
             return self.draws.public("journal", f"{cell.key},{name}")
-        if cell not in self._seeds:
-            seed = self._folder(cell) / SEED
+        seed = self._folder(cell) / SEED
+        if cell not in self._seeds or not seed.exists():  # what was forgotten is forgotten here too
             if not seed.exists():
                 publish(seed, lambda file: file.write(system_stream().bytes(KEY_BYTES)), mode=PRIVATE_MODE)
             self._seeds[cell] = seed.read_bytes()
