@@ -1,6 +1,7 @@
 """A table that grows, released night after night under one budget: what is missing is made in order, and any window of it is free.
 
-    charge    the horizon, once, with the price of all its periods; before a row is read
+    check     the cap before a row is read, and all rows before anything is charged
+    charge    the horizon, once, with the price of all its periods
     freeze    the rows of a period that is over: exact counts, written once (`frozen`)
     note      the period's release in the ledger, at no cost, with the random name of its counts
     draw      noisy sums from what is frozen of all periods until then, never from the table
@@ -38,13 +39,13 @@ from dpicl.engine.collect import spending_sentence
 from dpicl.engine.execute import call_all
 from dpicl.engine.frozen import RESTART, Frozen, FrozenPeriods
 from dpicl.engine.names import PERIOD
-from dpicl.engine.one_release import Published, private_rows, release_once
+from dpicl.engine.one_release import Published, private_rows, release_once, sweep_private
 from dpicl.engine.order import rows_ready
 from dpicl.engine.plan import begin, check_plan
 from dpicl.engine.releases import UnitReleases, ledger_key, named_releases, one_ledger, open_ledger
 from dpicl.engine.run_folder import Plan, UnitFolder, open_unit, run_folder
 from dpicl.engine.settings import Settings
-from dpicl.errors import LedgerRefusedError, ParameterError
+from dpicl.errors import LedgerRefusedError, ParameterError, PrivacyError
 from dpicl.leaving import passing
 from dpicl.methods import METHODS
 from dpicl.methods.common import draws_for
@@ -64,7 +65,8 @@ PART = "part_of"
 def release_planned(
     plan: Plan, settings: Settings, *, until: str | None = None, window: int | None = None, now: datetime | None = None
 ) -> Published:
-    """Do what `one_release.plan_of` plans: one release, or where it is of a horizon all periods that are over and were not made.
+    """Do what `one_release.plan_of` plans: one release, or where it is of a horizon all periods that are over and were not made;
+    none where all of it until `until` was published.
 
     Args:
         until: of a horizon, the last period of what is derived; the last one that is over if left out.
@@ -100,19 +102,24 @@ def _released(
         over = contract.releases.calendar.over_by(now, contract.releases.every)
         before = published = horizon.published(over)
         is_new = False
-        if len(before) < over:
+        if len(before) < (over if until is None else last):  # a window of what is published needs no further night
             try:
                 history = horizon.history(len(before))
                 with _private_plan(plan, settings):
+                    rows = _rows(plan, settings)
                     is_new = horizon.charge()
-                    published = horizon.make(over, history, before, _rows(plan, settings))
-            except LedgerRefusedError:  # or a twin has made the last night meanwhile, and what was frozen is gone
-                if len(published := horizon.published(over)) < over:
+                    published = horizon.make(over, history, before, rows)
+            except (LedgerRefusedError, PrivacyError, FileNotFoundError):
+                # a twin may have ended the horizon meanwhile: what was frozen is gone, and frozen anew it is another one than was charged
+                if len(published := horizon.published(over)) < last:
                     raise
-        made = over - len(before)
+        if len(published) == horizon.series.periods:  # also after one that was killed, or froze again, when these were gone
+            horizon.frozen.forget()
+            sweep_private(settings)
         drawn = horizon.series.window(published[:last], first, last)
         names = contract.releases.calendar.periods
-        derived = f"{contract.name}: {made} periods released now, {over} of {len(names)} in all; rows are of {names[first - 1]} to {names[last - 1]}."
+        made = f"{len(published) - len(before)} periods released now, {len(published)} of {len(names)} in all"
+        derived = f"{contract.name}: {made}; rows are of {names[first - 1]} to {names[last - 1]}."
         spent = (spending_sentence(ledger, horizon.release.account, 1, int(is_new)), derived)
     return Published(contract, unit, horizon.cell, drawn, names[0], spent, replace(settings, given=None))
 
@@ -254,8 +261,6 @@ class Horizon:
                 stands = self.frozen.freeze(period, self.series.kept(counts, period, chosen), entered, before=before)
             frozen.append(stands)
             made.append(self._released(period, frozen, made))
-        if len(made) == self.series.periods:
-            self.frozen.forget()
         return made
 
     def _counted(self, rows: PrivateTable, entered: Entered) -> tuple[ExactCounts, Entered]:
