@@ -77,14 +77,9 @@ def release_planned(
         ParameterError: no such period is over, or these are given for what is no horizon.
         DpiclError: as `release_once`; LedgerRefusedError: the horizon cannot go on.
     """
-    ((_, unit),) = plan.units.items()
-    contract = settings.declared(unit.dataset)
-    if METHODS[unit.method].is_series(contract):
-        assert isinstance(contract, Contract)
-        return _released(plan, unit, contract, settings, until=until, window=window, now=now or clock())
-    if window is not None:
-        raise ParameterError("window", window, f"no such option: {contract.name} has no horizon that {METHODS[unit.method].title} counts")
-    return release_once(plan, settings)
+    now = now or clock()
+    places = window_of(plan, settings, until=until, window=window, now=now)
+    return release_once(plan, settings) if places is None else _released(plan, settings, *places, now=now)
 
 
 def clock() -> datetime:
@@ -92,17 +87,16 @@ def clock() -> datetime:
     return datetime.now(UTC)
 
 
-def _released(
-    plan: Plan, unit: Unit, contract: Contract, settings: Settings, *, until: str | None, window: int | None, now: datetime
-) -> Published:
-    first, last = _window(contract, until, window, now)
+def _released(plan: Plan, settings: Settings, first: int, last: int, *, now: datetime) -> Published:
+    ((_, unit),) = plan.units.items()
+    contract = settings.contract(unit.dataset)
     with one_ledger(settings), open_ledger(settings) as ledger:
         check_plan(plan, settings)
         horizon = Horizon.of(ledger, plan, contract, unit, settings)
         over = contract.releases.calendar.over_by(now, contract.releases.every)
         before = published = horizon.published(over)
         is_new = False
-        if len(before) < (over if until is None else last):  # a window of what is published needs no further night
+        if len(before) < last:  # a window of what is published needs no further night
             try:
                 history = horizon.history(len(before))
                 with _private_plan(plan, settings):
@@ -124,8 +118,19 @@ def _released(
     return Published(contract, unit, horizon.cell, drawn, names[0], spent, replace(settings, given=None))
 
 
-def _window(contract: Contract, until: str | None, window: int | None, now: datetime) -> tuple[int, int]:
-    """The first and last period of what is derived, counted from 1. Raises ParameterError: it is not over, or reaches back by none."""
+def window_of(plan: Plan, settings: Settings, *, until: str | None, window: int | None, now: datetime) -> tuple[int, int] | None:
+    """The first and last period of what is derived, counted from 1; None where the plan is of no horizon. The arguments are those of
+    `release_planned`. Raises ParameterError: it is not over, or reaches back by none; or a window is given for what is no horizon.
+    """
+    ((_, unit),) = plan.units.items()
+    contract = settings.declared(unit.dataset)
+    if not METHODS[unit.method].is_series(contract):
+        if window is not None:
+            raise ParameterError(
+                "window", window, f"no such option: {contract.name} has no horizon that {METHODS[unit.method].title} counts"
+            )
+        return None
+    assert isinstance(contract, Contract)
     calendar = contract.releases.calendar
     over = calendar.over_by(now, contract.releases.every)
     last = over if until is None else calendar.index(until)

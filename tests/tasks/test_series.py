@@ -17,6 +17,7 @@ import yaml
 import dpicl
 from dpicl.engine import series
 from dpicl.engine.adopt import adopt
+from dpicl.engine.forecast_series import series_forecasts
 from dpicl.engine.frozen import FrozenPeriods
 from dpicl.engine.one_release import Published, plan_of
 from dpicl.engine.releases import open_ledger
@@ -449,3 +450,30 @@ def test_windows_stand_though_the_horizon_cannot_go_on(place: Place) -> None:
     for until in (None, "2026-03-05"):
         with pytest.raises(LedgerRefusedError, match="the counts of period 2 are lost"):
             night(6, until=until)
+
+
+def test_a_dry_run_and_a_quote_refuse_what_the_release_refuses(place: Place) -> None:
+    asked = ("protect", NAME, "--epsilon", "1", "--shots", "2", "--out", "x.jsonl", "--method", "gdp_tabicl", "--window", "3")
+    told = [place.dpicl(*asked, *dry) for dry in ((), ("--dry-run",))]
+    assert [one.returncode for one in told] == [2, 2] and told[0].stderr == told[1].stderr and "no horizon that" in told[0].stderr
+    session, tree = dpicl.Session(), series_tree(releases={"every": "day", "horizon": 12, "first": "2999-01-01"}, source={"arrived": "day"})
+    for ask in (session.quote, session.protect):
+        with pytest.raises(ParameterError, match="period=2999-01-01: expected a period of visits that is over"):
+            ask(pa.Table.from_pylist(visits()), tree, epsilon=1, account="visitors")
+    assert session.quote(NAME, epsilon=1, period="2026-03-04", window=2)
+    declare(place, series_tree(releases={"every": "day", "horizon": 12, "first": "2999-01-01"}))
+    for ask in (session.quote, session.protect):
+        with pytest.raises(ParameterError, match="period=2999-01-02: expected a period of visits that is over"):
+            ask(NAME, epsilon=1, period="2999-01-02")
+
+
+def test_a_forecast_looks_no_further_than_the_calendar(place: Place) -> None:
+    """Two horizons of 12 days end with the year 9999, and the budget would last for more than twenty."""
+    declare(place, series_tree(releases={"every": "day", "horizon": 12, "first": "9999-12-01"}))
+    opened, horizon = horizon_of()
+    horizon.charge()
+    opened.__exit__(None, None, None)
+    with open_ledger(Settings.current()) as ledger:
+        ledger.set_cap(NAME, 200.0, 1e-3)
+    (told,) = series_forecasts(Settings.current())
+    assert (told.last, told.more, told.until) == ("9999-12-12", 1, "9999-12-24")
