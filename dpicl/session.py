@@ -24,7 +24,7 @@ from dpicl.engine.plan import check_plan
 from dpicl.engine.query_session import Answered, QuerySession, request_of
 from dpicl.engine.quote import AccountQuote, quote_plan
 from dpicl.engine.releases import one_ledger, open_ledger
-from dpicl.engine.series import release_planned
+from dpicl.engine.series import clock, release_planned, window_of
 from dpicl.engine.settings import Settings
 from dpicl.engine.state_home import check_one_home
 from dpicl.errors import ParameterError
@@ -124,6 +124,7 @@ class Session:
         population: int | None = None,
         anyway: bool = False,
         generator: str | None = None,
+        window: int | None = None,
         **options: Any,
     ) -> Sequence[AccountQuote]:
         """What `protect` would charge, by account; opens accounts, spends nothing and reads no row.
@@ -137,10 +138,11 @@ class Session:
         settings = self._with_rows(rows, schema, method, trust, account=account, budget=budget, population=population)
         how: dict[str, Any] = {"epsilon": repr(float(epsilon)), "shots": shots, "period": period, "trust": trust, "options": options}
         if settings.given is None:
-            return quote_of(rows, method, settings, generator=generator, anyway=anyway, **how)
+            return quote_of(rows, method, settings, generator=generator, anyway=anyway, window=window, **how)
         with one_ledger(settings):
             plan = plan_of(settings.given.contract.name, method, settings, anyway=anyway, **how)
             settings = with_account(plan, settings)
+            window_of(plan, settings, until=period, window=window, now=clock())
             check_plan(plan, settings)
             return quote_plan(plan, settings)
 

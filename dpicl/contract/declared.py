@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field, StringConstraints, field_validator,
 from dpicl.contract.base import Frozen, Name, Rate, Text
 from dpicl.contract.periods import MOST_PERIODS, Calendar, Every
 from dpicl.contract.sources import Evaluation, Origin
+from dpicl.errors import ParameterError
 
 
 class Budget(Frozen):
@@ -121,7 +122,10 @@ class Releases(Frozen):
         """The periods of the horizon. Raises ValueError: there are none, or too many."""
         if self.every == "once" or self.horizon is None:
             raise ValueError("a horizon needs periods; expected `every: day`, week, month, quarter or year")
-        calendar = _calendar(self.every, self.first_day, self.horizon)
+        try:
+            calendar = _calendar(self.every, self.first_day, self.horizon)
+        except ParameterError as error:  # pydantic gives file and key to a ValueError
+            raise ValueError(f"horizon has too many periods: {error}") from None
         if calendar is None:
             raise ValueError(
                 f"horizon is {str(self.horizon)[:40]!r}; expected 1 to {MOST_PERIODS} periods: a number, or a time such as 2 years"

@@ -92,20 +92,25 @@ class Calendar:
     @staticmethod
     def of(every: Every, *, first: datetime, count: int) -> Calendar:
         """So many days, weeks, months, quarters or years in a row, from the one on that a time falls into.
-        Raises ParameterError: `every` is `once`, or there is none.
+        Raises ParameterError: `every` is `once`, there is none, or the last is beyond the calendar's end.
         """
         if every == ONCE:
             raise ParameterError("every", every, "day, week, month, quarter or year")
         names, day = [period_at(every, first)], first.astimezone(UTC)
-        while len(names) < count:
-            day += timedelta(days=1)
-            if (name := period_at(every, day)) != names[-1]:
-                names.append(name)
+        try:
+            while len(names) < count:
+                day += timedelta(days=1)
+                if (name := period_at(every, day)) != names[-1]:
+                    names.append(name)
+        except OverflowError:
+            raise ParameterError("periods", count, f"at most {len(names)}, until the end of the year 9999") from None
         return Calendar(tuple(names[:count]))
 
     @staticmethod
     def over(every: Every, *, first: datetime, length: int | str) -> Calendar | None:
-        """So many periods in a row, or all that begin within a time such as `2 years`; None where these are none, or more than MOST_PERIODS."""
+        """So many periods in a row, or all that begin within a time such as `2 years`; None where these are none, or more than MOST_PERIODS.
+        Raises ParameterError: as `of`.
+        """
         if isinstance(length, int):
             return Calendar.of(every, first=first, count=length) if 1 <= length <= MOST_PERIODS else None
         written = re.fullmatch(r"([1-9][0-9]{0,3}) (day|week|month|quarter|year)s?", length)

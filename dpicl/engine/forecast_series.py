@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from dpicl.accounting.events import PERIODS
 from dpicl.accounting.ledger import Entry, Ledger
@@ -14,7 +13,7 @@ from dpicl.engine.accounts import account_of, addresses_of
 from dpicl.engine.releases import open_ledger
 from dpicl.engine.series import PART
 from dpicl.engine.settings import Settings
-from dpicl.errors import DpiclError
+from dpicl.errors import DpiclError, ParameterError
 from dpicl.methods import METHODS
 
 _MOST = 20
@@ -70,15 +69,20 @@ def _of(ledger: Ledger, contract: Contract, settings: Settings) -> Iterator[Seri
         if account is None or account.epsilon_cap is None or PERIODS not in facts:
             continue
         released = sum(part.release.parameters.get(PART) == one.release_id and part.artefact_sha256 is not None for part in entries)
-        more = 0
+        more, until = 0, _last(contract, int(facts[PERIODS]))
         while more < _MOST and ledger.dry_run(account.name, [one.guarantee] * (more + 1)).allowed:
-            more += 1
+            if (further := _last(contract, int(facts[PERIODS]) * (more + 2))) is None:
+                break
+            more, until = more + 1, further
         quote = ledger.dry_run(account.name, [one.guarantee])
-        calendar = Calendar.of(contract.releases.every, first=_day(contract), count=int(facts[PERIODS]) * (more + 1))
         left = account.epsilon_cap - quote.before.epsilon
         paid = (str(facts["first"]), str(facts["last"]), int(facts[PERIODS]))
-        yield SeriesForecast(contract.name, account.name, *paid, released, quote.cost.epsilon, left, more, calendar.periods[-1])
+        yield SeriesForecast(contract.name, account.name, *paid, released, quote.cost.epsilon, left, more, until or paid[1])
 
 
-def _day(contract: Contract) -> datetime:
-    return contract.releases.first_day.astimezone(UTC)
+def _last(contract: Contract, periods: int) -> str | None:
+    """The last of so many periods from the horizon's first on; None beyond the calendar's end."""
+    try:
+        return Calendar.of(contract.releases.every, first=contract.releases.first_day, count=periods).periods[-1]
+    except ParameterError:
+        return None

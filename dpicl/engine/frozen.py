@@ -62,14 +62,15 @@ class FrozenPeriods:
     where: str
 
     def freeze(self, period: int, counts: ExactCounts, entered: Entered, *, before: str) -> Frozen:
-        """Write a period, unless it is there; gives what stands."""
+        """Write a period, unless it is there; gives what stands. Raises LedgerRefusedError: a twin has ended the horizon meanwhile."""
         about, arrays = _packed(counts, entered)
         named = json.dumps({**about, "name": new_name(counts), "before": before}).encode()
         contents = ((_ABOUT, named), (_ARRAYS, zlib.compress(arrays, 1)))
         self.settings.own(FOLDER, self.horizon)
         write_whole(self._path(period), lambda file: write_archive(file, self._key(period), iter(contents)))
         stands = self.read(period)
-        assert stands is not None, "it was written, or was there"
+        if stands is None:
+            raise LedgerRefusedError(f"{self.where}: the counts of period {period} are gone; {RESTART}")
         return stands
 
     def read(self, period: int) -> Frozen | None:

@@ -85,9 +85,7 @@ def private_rows(dataset: str, run: Path, settings: Settings) -> Iterator[None]:
     """A release's folder of private rows is there and locked inside, and gone at the end; what killed processes have left goes first."""
     with ExitStack() as kept:
         with locked(settings.make_home() / BEGIN_LOCK):  # else a folder might go before its owner has locked it
-            for left in settings.private_home.glob(f"*/{_PREFIX}*"):
-                if (left / RELEASE_LOCK).exists() and is_free(left / RELEASE_LOCK):  # a run may have such a name
-                    shutil.rmtree(left, ignore_errors=True)
+            _sweep(settings)
             kept.enter_context(passing(folder := settings.private_home / dataset / run.name))
             table_folder(settings, dataset, run)
             kept.enter_context(locked(folder / RELEASE_LOCK))
@@ -95,6 +93,18 @@ def private_rows(dataset: str, run: Path, settings: Settings) -> Iterator[None]:
             yield
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def sweep_private(settings: Settings) -> None:
+    """Remove the folders of private rows that killed releases have left."""
+    with locked(settings.make_home() / BEGIN_LOCK):
+        _sweep(settings)
+
+
+def _sweep(settings: Settings) -> None:
+    for left in settings.private_home.glob(f"*/{_PREFIX}*"):
+        if (left / RELEASE_LOCK).exists() and is_free(left / RELEASE_LOCK):  # a run may have such a name
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def plan_of(

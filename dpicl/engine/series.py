@@ -1,6 +1,7 @@
 """A table that grows, released night after night under one budget: what is missing is made in order, and any window of it is free.
 
-    charge    the horizon, once, with the price of all its periods; before a row is read
+    check     the cap before a row is read, and all rows before anything is charged
+    charge    the horizon, once, with the price of all its periods
     freeze    the rows of a period that is over: exact counts, written once (`frozen`)
     note      the period's release in the ledger, at no cost, with the random name of its counts
     draw      noisy sums from what is frozen of all periods until then, never from the table
@@ -38,13 +39,13 @@ from dpicl.engine.collect import spending_sentence
 from dpicl.engine.execute import call_all
 from dpicl.engine.frozen import RESTART, Frozen, FrozenPeriods
 from dpicl.engine.names import PERIOD
-from dpicl.engine.one_release import Published, private_rows, release_once
+from dpicl.engine.one_release import Published, private_rows, release_once, sweep_private
 from dpicl.engine.order import rows_ready
 from dpicl.engine.plan import begin, check_plan
 from dpicl.engine.releases import UnitReleases, ledger_key, named_releases, one_ledger, open_ledger
 from dpicl.engine.run_folder import Plan, UnitFolder, open_unit, run_folder
 from dpicl.engine.settings import Settings
-from dpicl.errors import LedgerRefusedError, ParameterError
+from dpicl.errors import LedgerRefusedError, ParameterError, PrivacyError
 from dpicl.leaving import passing
 from dpicl.methods import METHODS
 from dpicl.methods.common import draws_for
@@ -64,7 +65,8 @@ PART = "part_of"
 def release_planned(
     plan: Plan, settings: Settings, *, until: str | None = None, window: int | None = None, now: datetime | None = None
 ) -> Published:
-    """Do what `one_release.plan_of` plans: one release, or where it is of a horizon all periods that are over and were not made.
+    """Do what `one_release.plan_of` plans: one release, or where it is of a horizon all periods that are over and were not made;
+    none where all of it until `until` was published.
 
     Args:
         until: of a horizon, the last period of what is derived; the last one that is over if left out.
@@ -75,14 +77,9 @@ def release_planned(
         ParameterError: no such period is over, or these are given for what is no horizon.
         DpiclError: as `release_once`; LedgerRefusedError: the horizon cannot go on.
     """
-    ((_, unit),) = plan.units.items()
-    contract = settings.declared(unit.dataset)
-    if METHODS[unit.method].is_series(contract):
-        assert isinstance(contract, Contract)
-        return _released(plan, unit, contract, settings, until=until, window=window, now=now or clock())
-    if window is not None:
-        raise ParameterError("window", window, f"no such option: {contract.name} has no horizon that {METHODS[unit.method].title} counts")
-    return release_once(plan, settings)
+    now = now or clock()
+    places = window_of(plan, settings, until=until, window=window, now=now)
+    return release_once(plan, settings) if places is None else _released(plan, settings, *places, now=now)
 
 
 def clock() -> datetime:
@@ -90,35 +87,50 @@ def clock() -> datetime:
     return datetime.now(UTC)
 
 
-def _released(
-    plan: Plan, unit: Unit, contract: Contract, settings: Settings, *, until: str | None, window: int | None, now: datetime
-) -> Published:
-    first, last = _window(contract, until, window, now)
+def _released(plan: Plan, settings: Settings, first: int, last: int, *, now: datetime) -> Published:
+    ((_, unit),) = plan.units.items()
+    contract = settings.contract(unit.dataset)
     with one_ledger(settings), open_ledger(settings) as ledger:
         check_plan(plan, settings)
         horizon = Horizon.of(ledger, plan, contract, unit, settings)
         over = contract.releases.calendar.over_by(now, contract.releases.every)
         before = published = horizon.published(over)
         is_new = False
-        if len(before) < over:
+        if len(before) < last:  # a window of what is published needs no further night
             try:
                 history = horizon.history(len(before))
                 with _private_plan(plan, settings):
+                    rows = _rows(plan, settings)
                     is_new = horizon.charge()
-                    published = horizon.make(over, history, before, _rows(plan, settings))
-            except LedgerRefusedError:  # or a twin has made the last night meanwhile, and what was frozen is gone
-                if len(published := horizon.published(over)) < over:
+                    published = horizon.make(over, history, before, rows)
+            except (LedgerRefusedError, PrivacyError, FileNotFoundError):
+                # a twin may have ended the horizon meanwhile: what was frozen is gone, and frozen anew it is another one than was charged
+                if len(published := horizon.published(over)) < last:
                     raise
-        made = over - len(before)
+        if len(published) == horizon.series.periods:  # also after one that was killed, or froze again, when these were gone
+            horizon.frozen.forget()
+            sweep_private(settings)
         drawn = horizon.series.window(published[:last], first, last)
         names = contract.releases.calendar.periods
-        derived = f"{contract.name}: {made} periods released now, {over} of {len(names)} in all; rows are of {names[first - 1]} to {names[last - 1]}."
+        made = f"{len(published) - len(before)} periods released now, {len(published)} of {len(names)} in all"
+        derived = f"{contract.name}: {made}; rows are of {names[first - 1]} to {names[last - 1]}."
         spent = (spending_sentence(ledger, horizon.release.account, 1, int(is_new)), derived)
     return Published(contract, unit, horizon.cell, drawn, names[0], spent, replace(settings, given=None))
 
 
-def _window(contract: Contract, until: str | None, window: int | None, now: datetime) -> tuple[int, int]:
-    """The first and last period of what is derived, counted from 1. Raises ParameterError: it is not over, or reaches back by none."""
+def window_of(plan: Plan, settings: Settings, *, until: str | None, window: int | None, now: datetime) -> tuple[int, int] | None:
+    """The first and last period of what is derived, counted from 1; None where the plan is of no horizon. The arguments are those of
+    `release_planned`. Raises ParameterError: it is not over, or reaches back by none; or a window is given for what is no horizon.
+    """
+    ((_, unit),) = plan.units.items()
+    contract = settings.declared(unit.dataset)
+    if not METHODS[unit.method].is_series(contract):
+        if window is not None:
+            raise ParameterError(
+                "window", window, f"no such option: {contract.name} has no horizon that {METHODS[unit.method].title} counts"
+            )
+        return None
+    assert isinstance(contract, Contract)
     calendar = contract.releases.calendar
     over = calendar.over_by(now, contract.releases.every)
     last = over if until is None else calendar.index(until)
@@ -254,8 +266,6 @@ class Horizon:
                 stands = self.frozen.freeze(period, self.series.kept(counts, period, chosen), entered, before=before)
             frozen.append(stands)
             made.append(self._released(period, frozen, made))
-        if len(made) == self.series.periods:
-            self.frozen.forget()
         return made
 
     def _counted(self, rows: PrivateTable, entered: Entered) -> tuple[ExactCounts, Entered]:

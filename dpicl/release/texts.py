@@ -14,7 +14,7 @@ from dpicl.engine.plan import check_plan
 from dpicl.engine.quote import AccountQuote, quote_plan
 from dpicl.engine.releases import one_ledger
 from dpicl.engine.run_folder import Plan
-from dpicl.engine.series import release_planned
+from dpicl.engine.series import clock, release_planned, window_of
 from dpicl.engine.settings import Settings
 from dpicl.engine.text_release import not_released, standing_texts, texts_plan, wanted_texts
 from dpicl.errors import ParameterError
@@ -74,10 +74,12 @@ def quote_of(
         DpiclError: as `release_of`, but where the budget does not allow it: then `quote.allowed` is false.
     """
     if isinstance(settings.declared(dataset), TextContract):
+        check_no_window(dataset, window)
         plan = _standing_or_plan(dataset, method, settings, generator, **how)
     else:
         _check_no_generator(dataset, generator)
         plan = plan_of(dataset, method, settings, anyway=anyway, **how)
+        window_of(plan, settings, until=how.get("period"), window=window, now=clock())
     if not isinstance(plan, Plan):
         return []
     with one_ledger(settings):

@@ -15,16 +15,19 @@ import pytest
 import yaml
 
 import dpicl
+from dpicl.engine import series
 from dpicl.engine.adopt import adopt
+from dpicl.engine.forecast_series import series_forecasts
 from dpicl.engine.frozen import FrozenPeriods
 from dpicl.engine.one_release import Published, plan_of
 from dpicl.engine.releases import open_ledger
+from dpicl.engine.run_folder import RELEASE_LOCK
 from dpicl.engine.series import PART, Horizon, release_planned
 from dpicl.engine.settings import Settings
 from dpicl.engine.state.backup import back_up
 from dpicl.engine.state.clean import clean
 from dpicl.engine.state.restore import restore
-from dpicl.errors import BudgetError, LedgerError, LedgerRefusedError, ParameterError, PrivacyError
+from dpicl.errors import BudgetError, DpiclError, LedgerError, LedgerRefusedError, ParameterError, PrivacyError
 from dpicl.methods.mst_series import COLUMNS, Arrays
 from dpicl.release import Release
 from tests.harness import Place, new_place
@@ -48,7 +51,7 @@ def declare(place: Place, tree: dict[str, Any] | None = None) -> None:
 
 def put(place: Place, rows: list[dict[str, Any]]) -> None:
     text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer = csv.DictWriter(text, list(visit("", 1)), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     (place.root / "data" / f"{NAME}.csv").write_text(text.getvalue())
@@ -358,3 +361,124 @@ def test_a_plan_compares_what_releases_the_table_at_once(place: Place) -> None:
     """A horizon is planned by nothing yet, and breaks no plan."""
     told = place.dpicl("plan", NAME, "--rows", "500", "--epsilons", "1", "--signal", "strong", timeout=300)
     assert told.returncode == 0, told.stderr
+
+
+class KilledError(Exception):
+    """In place of a signal."""
+
+
+def left_of(place: Place) -> list[Path]:
+    """Frozen counts, and folders of private rows."""
+    private = Settings.current().private_home
+    return [*(place.home / "series").glob("*/*"), *private.glob("*/protect-*")]
+
+
+def test_a_last_night_that_was_killed_after_its_publish_leaves_nothing_once_a_window_is_asked_for(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Exact counts, and a plain copy of the table that a killed command could not remove."""
+
+    def killed(*arguments: object) -> None:
+        raise KilledError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(FrozenPeriods, "forget", killed)
+        with pytest.raises(KilledError):
+            night(DAYS)
+    copy = Settings.current().private_home / NAME / "protect-visits-killed"
+    copy.mkdir(parents=True)
+    (copy / RELEASE_LOCK).touch()
+    (copy / "rows").write_text("plain")
+    assert len(published()) == DAYS and len(left_of(place)) == DAYS + 1
+    night(DAYS, until="2026-03-05")
+    assert not left_of(place)
+
+
+@pytest.mark.parametrize("made", [0, DAYS - 1])
+def test_a_twin_that_read_its_rows_before_the_horizon_ended_releases_the_same_and_leaves_nothing(
+    place: Place, monkeypatch: pytest.MonkeyPatch, made: int
+) -> None:
+    if made:
+        night(made)
+    read = series._rows  # noqa: SLF001
+    stands: list[Arrays] = []
+
+    def late(plan: Any, settings: Settings) -> Any:
+        rows = read(plan, settings)
+        monkeypatch.setattr(series, "_rows", read)
+        night(DAYS)
+        stands.extend(published())
+        return rows
+
+    monkeypatch.setattr(series, "_rows", late)
+    ours = night(DAYS)
+    assert same(published(), stands) and not left_of(place)
+    assert Release(ours).arrow(9).num_rows == 9 and "12 of 12 in all" in ours.spent[1]
+
+
+def test_counts_that_go_while_they_are_frozen_are_refused_with_a_sentence(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dpicl.engine.frozen.write_whole", lambda path, write: None)
+    with pytest.raises(LedgerRefusedError, match="visits: the counts of period 1 are gone"):
+        night(1)
+
+
+def test_rows_that_break_a_rule_are_refused_before_the_horizon_is_charged(place: Place) -> None:
+    for rows, refused in (
+        ([*visits(), visit("p1", 1, city="nowhere")], "city"),
+        ([visit("p1", 1)], "row_count"),
+        ([], "no rows"),
+    ):
+        put(place, rows)
+        with pytest.raises(DpiclError, match=refused):
+            night(1)
+    with open_ledger(Settings.current()) as ledger:
+        assert not ledger.entries(NAME)
+    put(place, visits())
+    night(1)
+
+
+def test_a_cap_refuses_before_a_row_is_read(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(*arguments: object) -> None:
+        raise AssertionError("rows were read")
+
+    monkeypatch.setattr(series, "_rows", read)
+    with pytest.raises(BudgetError, match="of cap 3"):
+        release_planned(planned("3.5"), Settings.current(), now=after(1))
+
+
+def test_windows_stand_though_the_horizon_cannot_go_on(place: Place) -> None:
+    night(4)
+    (folder,) = (place.home / "series").iterdir()
+    (folder / "00002").unlink()
+    told = night(6, until="2026-03-04", window=2).spent[1]
+    assert "0 periods released now, 4 of 12 in all; rows are of 2026-03-03 to 2026-03-04" in told
+    for until in (None, "2026-03-05"):
+        with pytest.raises(LedgerRefusedError, match="the counts of period 2 are lost"):
+            night(6, until=until)
+
+
+def test_a_dry_run_and_a_quote_refuse_what_the_release_refuses(place: Place) -> None:
+    asked = ("protect", NAME, "--epsilon", "1", "--shots", "2", "--out", "x.jsonl", "--method", "gdp_tabicl", "--window", "3")
+    told = [place.dpicl(*asked, *dry) for dry in ((), ("--dry-run",))]
+    assert [one.returncode for one in told] == [2, 2] and told[0].stderr == told[1].stderr and "no horizon that" in told[0].stderr
+    session, tree = dpicl.Session(), series_tree(releases={"every": "day", "horizon": 12, "first": "2999-01-01"}, source={"arrived": "day"})
+    for ask in (session.quote, session.protect):
+        with pytest.raises(ParameterError, match="period=2999-01-01: expected a period of visits that is over"):
+            ask(pa.Table.from_pylist(visits()), tree, epsilon=1, account="visitors")
+    assert session.quote(NAME, epsilon=1, period="2026-03-04", window=2)
+    declare(place, series_tree(releases={"every": "day", "horizon": 12, "first": "2999-01-01"}))
+    for ask in (session.quote, session.protect):
+        with pytest.raises(ParameterError, match="period=2999-01-02: expected a period of visits that is over"):
+            ask(NAME, epsilon=1, period="2999-01-02")
+
+
+def test_a_forecast_looks_no_further_than_the_calendar(place: Place) -> None:
+    """Two horizons of 12 days end with the year 9999, and the budget would last for more than twenty."""
+    declare(place, series_tree(releases={"every": "day", "horizon": 12, "first": "9999-12-01"}))
+    opened, horizon = horizon_of()
+    horizon.charge()
+    opened.__exit__(None, None, None)
+    with open_ledger(Settings.current()) as ledger:
+        ledger.set_cap(NAME, 200.0, 1e-3)
+    (told,) = series_forecasts(Settings.current())
+    assert (told.last, told.more, told.until) == ("9999-12-12", 1, "9999-12-24")

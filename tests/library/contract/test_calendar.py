@@ -43,3 +43,10 @@ def test_what_is_no_calendar_and_what_is_outside_is_refused() -> None:
         Calendar.of("day", first=WHEN, count=0)
     with pytest.raises(ParameterError, match="one of the horizon's 3, 2026-11-30 to 2026-12-02"):
         Calendar.of("day", first=WHEN, count=3).index("2026-12-03")
+
+
+def test_a_horizon_beyond_the_end_of_the_calendar_is_refused_with_a_sentence() -> None:
+    late = datetime(9999, 12, 28, tzinfo=UTC)
+    assert Calendar.of("day", first=late, count=4).periods[-1] == "9999-12-31"
+    with pytest.raises(ParameterError, match="periods=10: expected at most 4, until the end of the year 9999"):
+        Calendar.of("day", first=late, count=10)

@@ -92,3 +92,8 @@ def test_what_rows_enter_names_a_release_and_when_they_are_released_is_in_the_ho
     assert one == contract_digest(series_contract(series_tree(releases={"every": "week", "horizon": 9, "first": "2026-03-01"})))
     assert one != contract_digest(series_contract(of_rows()))
     assert one != contract_digest(series_contract(changed(series_tree(), "source.arrived", "came")))
+
+
+def test_a_horizon_beyond_the_end_of_the_calendar_is_refused_by_the_contract() -> None:
+    with pytest.raises(DeclarationError, match="horizon has too many periods: periods=10: expected at most 4"):
+        series_contract(series_tree(releases={"every": "day", "horizon": 10, "first": "9999-12-28"}))
