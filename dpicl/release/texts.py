@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -19,12 +19,14 @@ from dpicl.engine.settings import Settings
 from dpicl.engine.text_release import not_released, standing_texts, texts_plan, wanted_texts
 from dpicl.errors import ParameterError
 from dpicl.methods import METHODS
-from dpicl.quality.texts import TextQuality, text_quality
 from dpicl.release.demonstrations import Demonstrations
 from dpicl.release.release import Release
 from dpicl.text.prompts import asking_query
 from dpicl.text.read import load_public_texts, load_texts
 from dpicl.text.split import split_texts
+
+if TYPE_CHECKING:
+    from dpicl.quality.texts import TextQuality
 
 
 def release_of(
@@ -127,6 +129,8 @@ class TextRelease(Release):
         Raises:
             SourceError: the contract has no public texts.
         """
+        from dpicl.quality.texts import text_quality  # it imports scipy
+
         contract, one, settings = self.contract, self.published, self.published.settings
         folders = {"data_folder": settings.data, "cache_folder": settings.cache}
         public, real = _pairs(load_public_texts(contract, **folders)), None
