@@ -190,14 +190,16 @@ def test_neither_a_release_that_is_done_nor_one_that_was_killed_is_an_unfinished
     assert "dpicl_runs{" not in told and 'dpicl_unreadable{what="run folder"} 0.0' in told
 
 
-def test_an_existing_file_and_texts_are_refused(place: Place, capsys: Capture, table: str) -> None:
+def test_an_existing_file_and_texts_without_a_model_are_refused(place: Place, capsys: Capture, table: str) -> None:
     out = place.root / "mine.jsonl"
     out.write_text("mine")
     assert "out=mine.jsonl: expected a new file" in complaint(call_main(("protect", table, "--out", str(out)), capsys))
     assert out.read_text() == "mine"
     install_texts(place, letters(), lines(records(40)), lines(records(4)))
     refused = complaint(call_main(("protect", "letters", "--out", str(Path(place.root / "x.jsonl"))), capsys))
-    assert refused.startswith("letters: no such texts were released; `dpicl run few-shot-generation --datasets letters ")
+    assert refused.startswith(
+        "letters: no such texts were released; expected --generator MODEL, with which this command makes them; `dpicl run "
+    )
 
 
 def test_a_cap_that_is_raised_on_purpose_keeps_what_was_bought(place: Place, capsys: Capture, table: str) -> None:
