@@ -14,6 +14,7 @@ from dpicl.audit.end_to_end.suite import CLAIMS
 from dpicl.methods import METHODS
 
 SLOW = (
+    "a person's rows in every night",
     "answers that lie too seldom",
     "bytes of a horizon's nights",
     *(f"bytes of a run: {method}" for method in METHODS if method not in ("gdp_tabicl", "few_shot_generation", "dp_icl")),

@@ -43,6 +43,7 @@ SLOW = (
     "mst-release",
     "noisy-mean-centre",
     "noisy-mean-lower",
+    "record-filter",
     "tab-pate-votes",
 )
 """Releases of several draws, each of which `make test` audits by itself, and variants; test_membership.py attacks releases."""

@@ -163,7 +163,11 @@ def public_bytes(place: Place) -> str:
 
 
 @pytest.mark.parametrize(
-    "other", [records(ROWS + 5), [{**one, "head": "Blue", "body": f"whale {n}"} for n, one in enumerate(records(ROWS))]]
+    "other",
+    [
+        records(ROWS + 5),
+        pytest.param([{**one, "head": "Blue", "body": f"whale {n}"} for n, one in enumerate(records(ROWS))], marks=pytest.mark.exhaustive),
+    ],
 )
 def test_nothing_else_that_leaves_depends_on_who_took_part(place: Place, tmp_path: Path, other: list[Any]) -> None:
     budget = {"budget": {"epsilon": 5, "delta": 0.01}}

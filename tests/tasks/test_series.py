@@ -357,6 +357,7 @@ def test_what_leaves_holds_no_count_without_noise(place: Place) -> None:
     assert isinstance(after(1), datetime) and issubclass(LedgerRefusedError, LedgerError) and issubclass(BudgetError, PrivacyError)
 
 
+@pytest.mark.exhaustive
 def test_a_plan_compares_what_releases_the_table_at_once(place: Place) -> None:
     """A horizon is planned by nothing yet, and breaks no plan."""
     told = place.dpicl("plan", NAME, "--rows", "500", "--epsilons", "1", "--signal", "strong", timeout=300)
