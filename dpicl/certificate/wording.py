@@ -77,9 +77,7 @@ def most_rows(contract: Declared) -> str:
     """How many rows of a person enter, in words."""
     person, periods = contract.privacy.person, len(contract.releases.calendar.periods) if contract.releases.horizon else 0
     assert person is not None
-    if not periods or person.max_rows_in_horizon is None:
-        return f"{person.max_rows}"
-    return f"{person.max_rows} in a period and {person.max_rows_in_horizon} in all {periods} periods"
+    return f"{person.max_rows} in a period and {person.rows_in_horizon} in all {periods} periods" if periods else f"{person.max_rows}"
 
 
 def neighbours(guarantee: Guarantee) -> str:

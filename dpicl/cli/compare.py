@@ -58,13 +58,13 @@ def _check_page(out: Path) -> None:
 
 
 def _write(compared: Comparison, out: Path) -> None:
-    from dpicl.engine.files import publish
+    from dpicl.engine.files import write_text
     from dpicl.report.compare.page import page_of
     from dpicl.report.html import to_html
     from dpicl.report.markdown import to_markdown
 
     text = (to_html if out.suffix == ".html" else to_markdown)(page_of(compared))
-    publish(out, lambda file: file.write(text.encode()))
+    write_text(out, text)
 
 
 def _print(compared: Comparison) -> None:

@@ -16,7 +16,7 @@ from dpicl.contract import Contract
 from dpicl.contract.draft import Draft, assemble
 from dpicl.contract.draft_rows import columns_of_rows, missing_marker
 from dpicl.contract.draft_schema import columns_of_schema
-from dpicl.engine.files import PRIVATE_MODE, PUBLIC_MODE, publish
+from dpicl.engine.files import PRIVATE_MODE, PUBLIC_MODE, write_text
 from dpicl.engine.settings import Settings
 from dpicl.errors import DataError, ParameterError
 from dpicl.files.bounded import read_bytes, read_parquet
@@ -58,7 +58,7 @@ def write_contract(wanted: NewContract, settings: Settings) -> None:
     contract = draft.contract()
     out = settings.contracts / f"{name}.yaml"
     mode = PRIVATE_MODE if draft.looked else PUBLIC_MODE  # a draft from the rows discloses some of them
-    publish(out, lambda file: file.write(draft.text.encode()), mode=mode)
+    write_text(out, draft.text, mode=mode)
     kind, count = "draft" if draft.looked or draft.open_count else "contract", len(draft.ignored)
     ignored = f"; {count} {'column is' if count == 1 else 'columns are'} left out under `ignore`" if count else ""
     say(f"{out}: a {kind} of {len(draft.columns)} columns{ignored}", *(f"left out: {line}" for line in draft.left_out))

@@ -16,7 +16,7 @@ import pyarrow as pa
 from dpicl.certificate.files import certificate_of
 from dpicl.cli.budget import print_quotes, warn_of_caps
 from dpicl.cli.terminal import note
-from dpicl.engine.files import publish
+from dpicl.engine.files import write_text
 from dpicl.engine.plan import check_quotes
 from dpicl.engine.quote import accounts_of
 from dpicl.engine.releases import one_ledger
@@ -90,7 +90,7 @@ def release_to_file(
         if quality is not None and found is not None:
             from dpicl.report.quality import quality_page
 
-            publish(quality, lambda file: file.write(quality_page(found).encode()))
+            write_text(quality, quality_page(found))
             note(str(found))
         warn_of_caps(accounts_of([(dataset, release.method)], settings), settings)
 

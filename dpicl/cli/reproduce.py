@@ -5,11 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -143,6 +141,7 @@ class Campaign:
         table = new_table("run", "data sets", "prompts", "about")
         rates: dict[str, float] = {}
         from dpicl.engine.run_folder import run_folder
+        from dpicl.report.words import duration
 
         for part in self.parts:
             plan = _plan(part)
@@ -152,7 +151,7 @@ class Campaign:
             if part.model not in rates:
                 rates[part.model] = _seconds_of_a_prompt(plan)
             prompts = _prompts(plan)
-            table.add_row(part.run_id, ", ".join(plan.pipeline.datasets), f"{prompts:,}", _duration(prompts * rates[part.model]))
+            table.add_row(part.run_id, ", ".join(plan.pipeline.datasets), f"{prompts:,}", duration(prompts * rates[part.model]))
         if self.parts:
             console.print(table)
             note("times are of asking the answering model, by prompts of this length that were just timed; generating texts comes on top")
@@ -178,7 +177,7 @@ class Campaign:
         return self._write()
 
     def _write(self) -> Path:
-        from dpicl.engine.files import publish
+        from dpicl.engine.files import write_text
         from dpicl.engine.run_folder import run_folder
         from dpicl.report.compare import side_of
         from dpicl.report.html import to_html
@@ -195,14 +194,9 @@ class Campaign:
         page = page_of(self.paper, found, made)
         settings.make_runs()
         for ending, render in (("md", to_markdown), ("html", to_html)):
-            text = render(page).encode()
-            publish(settings.runs / f"{self.name}.{ending}", partial(_write_bytes, text), replace=True)
+            write_text(settings.runs / f"{self.name}.{ending}", render(page), replace=True)
         say(summary(found))
         return settings.runs / f"{self.name}.html"
-
-
-def _write_bytes(content: bytes, file: BinaryIO) -> None:
-    file.write(content)
 
 
 def _absent(dataset: str, settings: Settings) -> str:
@@ -254,10 +248,3 @@ def _seconds_of_a_prompt(plan: Plan) -> float:
     began = time.perf_counter()
     scorer.score([f"{number}{words}" for number in range(1, TIMED + 1)], [" Yes", " No"])
     return (time.perf_counter() - began) / TIMED
-
-
-def _duration(seconds: float) -> str:
-    steps: Iterable[tuple[float, str]] = ((5400.0, "h"), (90.0, "min"))
-    divisors = {"h": 3600, "min": 60}
-    unit = next((unit for least, unit in steps if seconds >= least), "s")
-    return f"{seconds / divisors.get(unit, 1):,.1f} {unit}"

@@ -23,12 +23,12 @@ def series(
 ) -> None:
     """Write a page over all periods of a series. It has rows with their noise, the budget, and which columns drift; no row is read."""
     from dpicl.cli.protect import chosen_options
-    from dpicl.engine.files import publish
+    from dpicl.engine.files import write_text
     from dpicl.report.series import series_facts, series_page
 
     if os.path.lexists(out) or not out.parent.is_dir():
         raise ParameterError("out", out.name, "a new file in a folder that is there")
     settings = Settings.from_environment()
     facts = series_facts(contract, settings, epsilon=epsilon, options=chosen_options(option or ()), window=window)
-    publish(out, lambda file: file.write(series_page(facts).encode()))
+    write_text(out, series_page(facts))
     say(f"{out.name}: {len(facts.rows)} of {facts.periods} periods")

@@ -47,6 +47,12 @@ class Person(Frozen):
     max_rows_in_horizon: Annotated[int, Field(ge=1)] | None = None
     """Of a series (`releases.horizon`): the same in all periods together, while `max_rows` is of one period; noise grows with both."""
 
+    @property
+    def rows_in_horizon(self) -> int:
+        """Of a series: k. A contract with a horizon states it, or is refused."""
+        assert self.max_rows_in_horizon is not None
+        return self.max_rows_in_horizon
+
 
 class Privacy(Frozen):
     """Unit of protection, neighbouring relation and budget."""

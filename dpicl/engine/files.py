@@ -30,10 +30,15 @@ def publish(path: Path, write: Callable[[BinaryIO], object], *, mode: int = PUBL
     return path
 
 
+def write_text(path: Path, text: str, *, mode: int = PUBLIC_MODE, replace: bool = False) -> Path:
+    """The same of text, in UTF-8."""
+    return publish(path, lambda file: file.write(text.encode()), mode=mode, replace=replace)
+
+
 def write_json(path: Path, content: Any, *, mode: int = PUBLIC_MODE, replace: bool = False) -> Path:
     """Readable JSON; infinity is not JSON and is refused."""
     text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
-    return publish(path, lambda file: file.write(text.encode()), mode=mode, replace=replace)
+    return write_text(path, text, mode=mode, replace=replace)
 
 
 def read_json(path: Path) -> Any:
@@ -105,4 +110,4 @@ def write_csv(path: Path, columns: Iterable[str], rows: Iterable[Mapping[str, An
         cells = {name: harmless(cell) for name, cell in row.items()}
         # on one line: the csv module leaves a carriage return unquoted, and a reader takes it for the end of the row
         writer.writerow({name: " ".join(cell.splitlines()) if isinstance(cell, str) else cell for name, cell in cells.items()})
-    publish(path, lambda file: file.write(text.getvalue().encode()), replace=True)
+    write_text(path, text.getvalue(), replace=True)

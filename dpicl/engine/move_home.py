@@ -19,7 +19,7 @@ from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
 
-from dpicl.engine.files import PRIVATE_MODE, publish
+from dpicl.engine.files import PRIVATE_MODE, publish, write_text
 from dpicl.engine.settings import Settings
 from dpicl.engine.state_home import LEDGER, MOVE_LOCK, MOVED, MOVING, holds_ledger
 from dpicl.errors import LedgerError, LedgerRefusedError
@@ -170,4 +170,4 @@ def _open(origin: Path, home: Path) -> None:
 
 
 def _write(path: Path, text: str) -> None:
-    publish(path, lambda file: file.write(text.encode()), mode=PRIVATE_MODE, replace=True)
+    write_text(path, text, mode=PRIVATE_MODE, replace=True)

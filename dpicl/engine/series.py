@@ -209,8 +209,7 @@ class Horizon:
             part = self.part(period)
             if part.release_id not in won:
                 break
-            with np.load(io.BytesIO(self._releases(part).read(self.ledger, self.cell)), allow_pickle=False) as stored:
-                released.append(dict(stored))
+            released.append(self._read(self._releases(part)))
         return released
 
     @cached_property
@@ -282,7 +281,11 @@ class Horizon:
             content = io.BytesIO()
             np.savez(content, allow_pickle=False, **self.series.draw([one.counts for one in history], published, stream))
             one.publish(self.ledger, self.cell, content.getvalue())
-        with np.load(io.BytesIO(one.read(self.ledger, self.cell)), allow_pickle=False) as stored:
+        return self._read(one)
+
+    def _read(self, release: UnitReleases) -> Arrays:
+        """What a period published."""
+        with np.load(io.BytesIO(release.read(self.ledger, self.cell)), allow_pickle=False) as stored:
             return dict(stored)
 
     def _releases(self, release: Release) -> UnitReleases:

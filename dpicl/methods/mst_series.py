@@ -69,7 +69,7 @@ class Series:
         chosen = structure or max(1, periods // 12)
         if chosen > periods:
             raise ParameterError("structure", structure, f"one of the {periods} periods of {contract.name}, counted from 1")
-        rows = Contribution(person.max_rows_in_horizon or person.max_rows, person.max_rows) if person else Contribution(1, 1)
+        rows = Contribution(person.rows_in_horizon, person.max_rows) if person else Contribution(1, 1)
         total = GaussianTotal.of(epsilon, delta=delta, neighbours=Neighbours(privacy.neighbours), unit=privacy.unit)
         return Series(tuple(sizes), periods, rows, total, chosen)
 
@@ -111,10 +111,9 @@ class Series:
             return drawn
         if period == self.structure:
             chosen = list(self._choice(history, [*released, drawn], stream))
+            drawn[CHOSEN] = np.array(chosen, dtype=np.int64).reshape(-1, 2)
         else:
             chosen = chosen_pairs(released[self.structure - 1]) or []
-        if period == self.structure:
-            drawn[CHOSEN] = np.array(chosen, dtype=np.int64).reshape(-1, 2)
         if chosen:
             deliveries = self._pair_deliveries(history, [(*pair, self.features) for pair in chosen])
             drawn[PAIRS] = self.pairs(len(chosen)).release(deliveries, period=period - self.structure + 1, stream=stream)

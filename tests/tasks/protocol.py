@@ -17,7 +17,8 @@ Death = tuple[str, int, str]
 """(step, how many of them are let through, `before` or `after`)."""
 
 
-def _deadly(function: Callable[..., Any], death: Death) -> Callable[..., Any]:
+def dying(function: Callable[..., Any], death: Death) -> Callable[..., Any]:
+    """The function, in a process that dies before or after one of its calls."""
     left = [death[1]]
 
     def deadly(*arguments: Any, **options: Any) -> Any:
@@ -35,13 +36,13 @@ def _deadly(function: Callable[..., Any], death: Death) -> Callable[..., Any]:
 def _arm(death: Death) -> None:
     step = death[0]
     if step in ("reserve", "publish"):
-        setattr(Ledger, step, _deadly(getattr(Ledger, step), death))
+        setattr(Ledger, step, dying(getattr(Ledger, step), death))
     elif step == "draft":
         import dpicl.engine.releases
 
-        dpicl.engine.releases.publish = _deadly(dpicl.engine.releases.publish, death)
+        dpicl.engine.releases.publish = dying(dpicl.engine.releases.publish, death)
     else:
-        Path.replace = _deadly(Path.replace, death)  # type: ignore[method-assign]
+        Path.replace = dying(Path.replace, death)  # type: ignore[method-assign]
 
 
 def attempt(environment: Mapping[str, str], changes: Mapping[str, Any], run_id: str, death: Death | None) -> None:

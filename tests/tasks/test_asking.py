@@ -23,6 +23,7 @@ from dpicl.methods.options import EnsembleOptions
 from dpicl.pipeline import Cell
 from tests.harness import Place, install_texts, letters, new_place
 from tests.library.text_contracts import as_free_text, lines, records
+from tests.tasks.protocol import dying
 
 COUNT = 4
 PURE = EnsembleOptions(noise="exponential")
@@ -145,14 +146,7 @@ def _asking(environment: Mapping[str, str], queries: list[str], step: str | None
             "votes": (dpicl.engine.ensemble_release.dp_icl, "consult"),
             "keep": (dpicl.engine.ensemble_release.EnsembleRelease, "_keep"),
         }[name]
-        real = getattr(owner, function)
-
-        def deadly(*arguments: Any, **options: Any) -> Any:
-            if side == "after":
-                real(*arguments, **options)
-            os.kill(os.getpid(), signal.SIGKILL)
-
-        setattr(owner, function, deadly)
+        setattr(owner, function, dying(getattr(owner, function), (function, 0, side)))
     ask(*queries)
 
 

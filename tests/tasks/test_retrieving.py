@@ -33,6 +33,7 @@ from dpicl.methods.options import EnsembleOptions
 from dpicl.pipeline import Cell
 from tests.harness import Place, install_texts, letters, new_place, run_here
 from tests.library.text_contracts import lines, records
+from tests.tasks.protocol import dying
 
 COUNT, MOST, ROWS = 128, 2, 40
 NEAR = EnsembleOptions(noise="exponential", similarity=0.2, participations=MOST)
@@ -204,14 +205,7 @@ def _asking(environment: Mapping[str, str], queries: list[list[str]], step: str 
             "votes": (dpicl.engine.ensemble_release.dp_icl, "consult"),
             "keep": (dpicl.engine.ensemble_release.EnsembleRelease, "_keep"),
         }[name]
-        real = getattr(owner, function)
-
-        def deadly(*arguments: Any, **options: Any) -> Any:
-            if side == "after":
-                real(*arguments, **options)
-            os.kill(os.getpid(), signal.SIGKILL)
-
-        setattr(owner, function, deadly)
+        setattr(owner, function, dying(getattr(owner, function), (function, 0, side)))
     with ThreadPoolExecutor(len(queries)) as pool:
         list(pool.map(lambda some: ask(*some), queries))
 

@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,8 +17,6 @@ from dpicl.lm.endpoint.client import Client, Usage
 from dpicl.lm.endpoint.protocol import GarbledError
 from dpicl.lm.endpoint.scorer import START, key_of
 from dpicl.lm.spec import ModelSpec
-
-_AT_ONCE = 64
 
 
 class EndpointEmbedder:
@@ -38,23 +35,21 @@ class EndpointEmbedder:
         return points
 
     async def _points(self, texts: Sequence[str]) -> np.ndarray:
-        parts = []
+        """One request for each text: what a server makes of one private answer, an error too, then moves no other from here on."""
         async with aclosing(Client(self._spec, self._key, Usage(), float(START))) as client:
-            for start in range(0, len(texts), _AT_ONCE):
-                some = list(texts[start : start + _AT_ONCE])
-                body = {"model": self._spec.id, "input": some, "encoding_format": "float"}
-                parts.append(await client.send("/embeddings", body, partial(_read, count=len(some))))
-        return np.concatenate(parts) if parts else np.zeros((0, 1))
+            bodies = ({"model": self._spec.id, "input": [text], "encoding_format": "float"} for text in texts)
+            points = await asyncio.gather(*(client.send("/embeddings", body, _read) for body in bodies))
+        return np.stack(points) if points else np.zeros((0, 1))
 
 
-def _read(reply: Any, *, count: int) -> np.ndarray:
-    """Points of norm 1 in the order of the texts. Raises GarbledError: the reply is of another shape."""
+def _read(reply: Any) -> np.ndarray:
+    """A point of norm 1. Raises GarbledError: the reply is of another shape."""
     try:
-        rows = sorted(reply["data"], key=lambda one: int(one["index"]))
-        points = np.array([one["embedding"] for one in rows], dtype=np.float64)
-        lengths = np.linalg.norm(points, axis=1, keepdims=True)
+        (one,) = reply["data"]
+        point = np.array(one["embedding"], dtype=np.float64)
+        length = float(np.linalg.norm(point))
     except (KeyError, TypeError, ValueError):
-        raise GarbledError("the reply holds no embeddings") from None
-    if len(points) != count or not np.isfinite(points).all() or not (lengths > 0).all():
-        raise GarbledError("the reply holds no embedding for every text")
-    return np.asarray(points / lengths)
+        raise GarbledError("the reply holds no embedding") from None
+    if point.ndim != 1 or not np.isfinite(length) or not length > 0:
+        raise GarbledError("the reply holds no embedding")
+    return np.asarray(point / length)

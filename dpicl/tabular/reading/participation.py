@@ -67,7 +67,7 @@ def entering_rows(table: PrivateTable, contract: Contract, entered: Entered, *, 
     person = contract.privacy.person
     if person is None:
         return np.arange(table.row_count), Entered.nobody()
-    most = person.max_rows_in_horizon or person.max_rows
+    most = person.rows_in_horizon
     ids = column_hashes([words_of(table.data.column(person.id_column))], key=key)[:, 0]
     columns = [words_of(table.data.column(name)) for name in contract.read_columns]
     content = column_hashes(columns, key=key)[:, 0]
