@@ -26,8 +26,8 @@ from dpicl.contract import Contract, Declared, TextContract
 from dpicl.contract.editions import edition
 from dpicl.contract.text_source import PUBLISHED
 from dpicl.engine.files import PRIVATE_MODE, read_json, write_json
-from dpicl.engine.settings import Settings
-from dpicl.errors import DeclarationError, PrivacyError
+from dpicl.engine.settings import HUB, Settings
+from dpicl.errors import DeclarationError, PrivacyError, SourceError
 from dpicl.files.locks import locked
 from dpicl.files.shipped import checked
 from dpicl.tabular.reading.multiset import table_digest
@@ -116,6 +116,15 @@ def fetch_published(contract: TextContract, settings: Settings) -> FetchedTexts:
     published = None if contract.edition_of is None else contract.edition_of.stated.source.published
     version = (published and published.revision) or ""
     pinned = before.get("files", {}) if before.get("revision", version) == version else {}  # of another commit nothing is known
+    if published is not None and published.hub and settings.hub.rstrip("/") != HUB:
+        for file in (published.train, published.test):
+            if not (
+                file.sha256 or pinned.get(file.file)
+            ):  # else whatever a server says would count as published, and be spent without a budget
+                raise SourceError(
+                    f"{contract.name}: {file.file}: no digest of it is stated, and HF_ENDPOINT names another server than the hub; expected "
+                    f"`sha256` in the contract, or a first download from {HUB}"
+                )
     fetched = fetch_texts(contract, settings.own("cache"), pinned=pinned, endpoint=settings.hub)
     declare(name, Content(texts_digest(fetched.table), fetched.table.num_rows), settings, fetched.digests, version)
     return fetched

@@ -114,3 +114,14 @@ def test_a_contract_without_a_published_set_says_so(place: Place, capsys: Captur
     install_texts(place, {**letters(), "name": "own"}, SMALL_TRAIN, TEST)
     sentence = complaint(call_main(("data", "fetch", "own"), capsys))
     assert sentence == "own: no published set is named; expected `published` under `source`, or files below DPICL_DATA"
+
+
+def test_a_mirror_cannot_make_files_public_that_nobody_has_stated_a_digest_of(
+    place: Place, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The hub's files of trec have no stated digest: another server could serve anything for them."""
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    told = complaint(call_main(["data", "fetch", "trec"], capsys))
+    assert "no digest of it is stated, and HF_ENDPOINT names another server than the hub" in told
+    told = complaint(call_main(["data", "fetch", "agnews"], capsys))
+    assert "digest" not in told, "whose files have stated ones: only the server is missing"
