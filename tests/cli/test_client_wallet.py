@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from dpicl.client.wallet import DEFAULT_CAP
+from tests.cli.holder import data_holder
 from tests.harness import shop, shop_rows
 
 RECORD = "\n".join(shop_rows(1).splitlines()) + "\n"
@@ -36,8 +37,7 @@ def collector(folder: Path, name: str, cap: float | None) -> Path:
 
 
 def client(*arguments: object, records: str = RECORD) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "dpicl.client", *map(str, arguments)]
-    return subprocess.run(command, input=records, capture_output=True, text=True, check=False)
+    return data_holder(*arguments, records=records, folder=Path())
 
 
 def report(wallet: Path, contract: Path, epsilon: float, *more: object) -> subprocess.CompletedProcess[str]:
@@ -59,7 +59,6 @@ def test_a_second_contract_of_the_collector_s_own_gets_nothing_once_the_cap_is_s
     assert wallet.read_bytes() == before
 
 
-@pytest.mark.exhaustive
 def test_contracts_designs_and_epsilons_share_one_cap(tmp_path: Path, wallet: Path) -> None:
     contracts = [collector(tmp_path, f"survey{number}", 1000) for number in range(3)]
     asked = [(one, epsilon, design) for one in contracts for epsilon in (0.7, 0.8) for design in ("pairs", "one-column")]
@@ -92,7 +91,7 @@ def test_only_the_holder_s_own_command_raises_the_cap(tmp_path: Path, wallet: Pa
     assert "of 5 is spent" in client("cap", wallet).stdout
 
 
-@pytest.mark.parametrize("value", ["2", "nan", *(pytest.param(value, marks=pytest.mark.exhaustive) for value in ("1", "inf", "-1", "0"))])
+@pytest.mark.parametrize("value", ["2", "nan", "1", "inf", "-1", "0"])
 def test_a_cap_that_is_not_higher_is_not_raised_to(tmp_path: Path, wallet: Path, value: str) -> None:
     report(wallet, collector(tmp_path, "survey", 1000), 2, "--cap", 2)
     before = wallet.read_bytes()
@@ -111,7 +110,6 @@ def old(wallet: Path) -> None:
     wallet.write_text("".join(json.dumps(line) + "\n" for line in kept))
 
 
-@pytest.mark.exhaustive
 def test_an_old_wallet_repeats_its_reports_and_spends_no_more_until_its_holder_names_a_cap(tmp_path: Path, wallet: Path) -> None:
     survey, other = collector(tmp_path, "survey", 1000), collector(tmp_path, "survey2", 1000)
     first = report(wallet, survey, 2).stdout
