@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from dpicl.contract import Contract, TextContract
-from dpicl.engine.artefacts import table_folder
+from dpicl.engine.artefacts import TABLE, table_folder
 from dpicl.engine.batches import Batches, check_open
-from dpicl.engine.files import PRIVATE_MODE, publish, read_json, read_table, write_json
+from dpicl.engine.files import PRIVATE_MODE, kept_table, publish, read_json, write_json
 from dpicl.engine.settings import Settings
 from dpicl.engine.stage import stage
 from dpicl.engine.stages import ingest
@@ -42,7 +42,7 @@ def check_expectations(run: Path, dataset: str) -> None:
     rules, own = _suites(contract, settings, in_batches=batches is not None)
     ours = [row["holds"] for row in read_json(run / "validation" / f"{dataset}.json")]
     if batches is None:
-        table = read_table(table_folder(settings, dataset, run) / "private_table.parquet")
+        table = kept_table(table_folder(settings, dataset, run) / TABLE)
         verdicts = evaluate(table, (*rules, *own), contract)
     else:
         ours = [held for held, one in zip(ours, rules, strict=True) if is_row_by_row(one)]

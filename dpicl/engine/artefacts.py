@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from dpicl.engine.batches import Batches
-from dpicl.engine.files import PRIVATE_MODE, read_arrays, read_json, read_row_groups, read_table, write_arrays, write_json
+from dpicl.engine.files import PRIVATE_MODE, kept_table, read_arrays, read_json, read_row_groups, write_arrays, write_json
 from dpicl.engine.run_folder import UnitFolder
 from dpicl.engine.settings import Settings
 from dpicl.methods import on_texts, tabular
@@ -22,8 +22,8 @@ from dpicl.methods.tabular_method import Released
 from dpicl.pipeline import Cell
 from dpicl.types import PrivateTable, QueryTable, ReleasedRows, SplitTable
 
-TABLE, TRAIN, DIGEST = "private_table.parquet", "private_train.parquet", "private_digest.json"
-TEST, QUERIES = "queries_test.parquet", "queries_asked.npz"
+TABLE, TRAIN, DIGEST = "private_table.arrow", "private_train.arrow", "private_digest.json"
+TEST, QUERIES = "queries_test.arrow", "queries_asked.npz"
 ROWS, DRAFTS = "released_rows.npz", "private_drafts.npz"
 PUBLIC_TEXTS, WRITING = "public_texts.json", "progress"
 """What a model writes from the instruction alone; the progress of every unit whose rows a model reads."""
@@ -45,7 +45,7 @@ def read_split(unit: UnitFolder) -> SplitTable:
     """The rows of a unit's data set, all in memory."""
     folder, batches = table_folder(unit.settings, unit.unit.dataset, unit.run), Batches.of(unit)
     if batches is None:
-        train = read_table(folder / TRAIN)
+        train = kept_table(folder / TRAIN)
     else:
         train = pa.concat_tables([batches.train(number).data for number in range(batches.count)], promote_options="permissive")
     return SplitTable(PrivateTable(train), read_test(unit), read_arrays(folder / QUERIES)["asked"])
@@ -53,13 +53,13 @@ def read_split(unit: UnitFolder) -> SplitTable:
 
 def read_test(unit: UnitFolder) -> QueryTable:
     """All held-out rows of a unit's data set; reads no private row."""
-    return QueryTable(read_table(table_folder(unit.settings, unit.unit.dataset, unit.run) / TEST))
+    return QueryTable(kept_table(table_folder(unit.settings, unit.unit.dataset, unit.run) / TEST))
 
 
 def read_queries(unit: UnitFolder) -> QueryTable:
     """The held-out rows that are put to the model, as `SplitTable.queries` has them; reads no private row."""
     folder = table_folder(unit.settings, unit.unit.dataset, unit.run)
-    return QueryTable(read_table(folder / TEST).take(read_arrays(folder / QUERIES)["asked"]))
+    return QueryTable(kept_table(folder / TEST).take(read_arrays(folder / QUERIES)["asked"]))
 
 
 def write_drafts(unit: UnitFolder, drafts: Mapping[Cell, bytes]) -> None:

@@ -1,7 +1,7 @@
 """A large table in batches: the index that `ingest` wrote, and for each batch its rows to protect, its held-out rows and its facts.
 
 private_batches.json     how many batches there are and where their rows come from; the table is read whole without it
-PLACE/train-00007.parquet, test-…, facts-….json     of one batch; the facts come last, and say that it is done
+PLACE/train-00007.arrow, test-…, facts-….json     of one batch; the facts come last, and say that it is done
 
 Every batch is done once: by workers in parts beside each other, or else by the stage that needs it. What a killed one leaves is done again from the same rows.
 """
@@ -21,7 +21,7 @@ from dpicl.accounting.ledger import load_key
 from dpicl.accounting.ledger.keys import keyed_hash
 from dpicl.contract import Contract, Declared
 from dpicl.contract.load import contract_digest
-from dpicl.engine.files import PRIVATE_MODE, read_json, read_table, write_json, write_table
+from dpicl.engine.files import PRIVATE_MODE, keep_table, kept_table, read_json, write_json
 from dpicl.engine.run_folder import UnitFolder
 from dpicl.engine.settings import Settings
 from dpicl.engine.state_home import KEY
@@ -79,11 +79,11 @@ class Batches:
 
     def train(self, number: int) -> PrivateTable:
         """Rows to protect, in short types."""
-        return PrivateTable(read_table(self._file("train", number)))
+        return PrivateTable(kept_table(self._file("train", number)))
 
     def test(self, number: int) -> pa.Table:
         """Held-out rows."""
-        return read_table(self._file("test", number))
+        return kept_table(self._file("test", number))
 
     def facts(self) -> Facts:
         """Of all batches; prepares those that are missing."""
@@ -108,12 +108,12 @@ class Batches:
         """Check, split and store a batch."""
         batch = prepare(table, self.contract, key=self.key)
         check_open(self.place)
-        write_table(self._file("train", number), batch.train, mode=PRIVATE_MODE)
-        write_table(self._file("test", number), batch.test, mode=PRIVATE_MODE)
+        keep_table(self._file("train", number), batch.train)
+        keep_table(self._file("test", number), batch.test)
         write_json(self._facts_file(number), asdict(batch.facts), mode=PRIVATE_MODE)
 
     def _file(self, kind: str, number: int) -> Path:
-        return self.place / f"{kind}-{number:05}.parquet"
+        return self.place / f"{kind}-{number:05}.arrow"
 
     def _facts_file(self, number: int) -> Path:
         return self.place / f"facts-{number:05}.json"

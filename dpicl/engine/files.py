@@ -16,6 +16,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow import ipc
 
 from dpicl.files.durable import write_whole
 
@@ -49,6 +50,23 @@ def read_json(path: Path) -> Any:
 def write_table(path: Path, table: pa.Table, *, mode: int = PUBLIC_MODE) -> Path:
     """A Parquet file."""
     return publish(path, lambda file: pq.write_table(table, file, compression="zstd"), mode=mode)
+
+
+def keep_table(path: Path, table: pa.Table) -> Path:
+    """A private table, for as long as a run needs it, as Arrow's file: written and read several times as fast as Parquet, at twice its size."""
+
+    def write(file: BinaryIO) -> None:
+        options = ipc.IpcWriteOptions(compression="lz4", unify_dictionaries=True)
+        with ipc.new_file(file, table.schema, options=options) as writer:
+            writer.write_table(table)
+
+    return publish(path, write, mode=PRIVATE_MODE)
+
+
+def kept_table(path: Path) -> pa.Table:
+    """The rows that `keep_table` wrote."""
+    with path.open("rb") as file:
+        return ipc.open_file(file).read_all()
 
 
 def write_row_groups(path: Path, tables: Iterator[pa.Table], *, mode: int = PUBLIC_MODE) -> Path:

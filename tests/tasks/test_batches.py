@@ -68,7 +68,7 @@ def test_a_run_killed_at_every_file_equals_an_uninterrupted_one(tmp_path: Path) 
         assert code == -signal.SIGKILL
     assert deaths > 30 and results(killed) == results(alone)
     assert not [path for path in (killed.home / "private").rglob("*") if path.is_file()]
-    assert {Path(name).name for name in seen} >= {INDEX, "train-00002.parquet", "facts-00000.json", "00001.npz"}
+    assert {Path(name).name for name in seen} >= {INDEX, "train-00002.arrow", "facts-00000.json", "00001.npz"}
 
 
 @pytest.mark.exhaustive
@@ -187,4 +187,4 @@ def test_a_worker_that_comes_after_the_run_leaves_nothing_private(prepared: tupl
         shutil.rmtree(place.home / "private")
         with pytest.raises(RunError, match="the run has ended meanwhile"):
             found.prepare(0)
-    assert not list((place.home / "private").rglob("*.parquet"))
+    assert not list((place.home / "private").rglob("*.arrow"))

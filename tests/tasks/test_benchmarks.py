@@ -93,7 +93,7 @@ def test_a_run_stops_before_its_split_is_written(place: Place, dataset: str, pip
     ingest.fn(run, dataset)
     with pytest.raises(PrivacyError, match="not published"):
         split.fn(run, dataset)
-    assert [path.name for path in (place.home / "private" / dataset / "r").iterdir()] == ["private_table.parquet"]
+    assert [path.name for path in (place.home / "private" / dataset / "r").iterdir()] == ["private_table.arrow"]
     publish(place, dataset)
     split.fn(run, dataset)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dpicl.engine.files import read_arrays, read_table
+from dpicl.engine.files import kept_table, read_arrays, read_table
 from dpicl.engine.releases import SPENDING
 from tests.harness import (
     SMALL,
@@ -43,7 +43,13 @@ WRITTEN = {
 REWRITTEN = ("timings", "progress", "manifest.json", "report.")
 """Times and dates differ from run to run."""
 BENCHMARK_TEXTS, JOURNALS = "benchmark texts", "journals/"
-READERS = {".json": lambda path: json.loads(path.read_text()), ".npz": read_arrays, ".parquet": read_table, ".csv": rows}
+READERS = {
+    ".json": lambda path: json.loads(path.read_text()),
+    ".npz": read_arrays,
+    ".parquet": read_table,
+    ".arrow": kept_table,
+    ".csv": rows,
+}
 
 
 def shop_place(root: Path, *, private: bool) -> Place:

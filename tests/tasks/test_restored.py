@@ -333,7 +333,7 @@ def test_a_backup_holds_no_private_file_and_no_run(settings: Settings, tmp_path:
     from dpicl.engine.state.sealed import read_archive, read_key
 
     for name in (
-        "private/shop/run/private_table.parquet",
+        "private/shop/run/private_table.arrow",
         "private/journals/x/1/votes/a.snapshot",
         "runs/r/plan.json",
         "released/shop/.x.0123456789ab",

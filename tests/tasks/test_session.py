@@ -72,7 +72,7 @@ def test_a_session_has_its_own_folders_and_leaves_the_process_as_it_was(place: P
     before = Settings.from_environment()
     session_of(place).protect("shop", method="gdp_tabicl", epsilon=1, shots=2)
     assert Settings.from_environment() == before and before.home != place.home
-    assert not list((place.home / "private").rglob("*.parquet"))
+    assert not list((place.home / "private").rglob("*.arrow"))
 
 
 @pytest.mark.parametrize("method", ["gdp_tabicl", pytest.param("mst_tabicl", marks=pytest.mark.exhaustive)])

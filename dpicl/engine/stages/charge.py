@@ -118,11 +118,12 @@ def _warn_if_changed(folder: UnitFolder, standing: Collection[str], drawn: Colle
     It decides nothing, and is reported nowhere else: whether rows have changed is no public fact. What was drawn from which
     state of the rows is kept in the private part of the installation.
     """
-    notes, version = folder.settings.private("drawn-from"), rows_state(folder)
+    notes, state = folder.settings.private("drawn-from"), {"rows": rows_state(folder)}
     for name in drawn:
-        write_json(notes / f"{name}.json", version, mode=PRIVATE_MODE, replace=True)
-    files = [notes / f"{name}.json" for name in standing]
-    if not any(file.exists() and read_json(file) != version for file in files):
+        write_json(notes / f"{name}.json", state, mode=PRIVATE_MODE, replace=True)
+    stated = [read_json(file) for name in standing if (file := notes / f"{name}.json").exists()]
+    # an earlier version wrote a string, of another digest: it tells nothing
+    if all(isinstance(one, str) or one == state for one in stated):
         return
     sentence = (
         f"{folder.unit.dataset}: its rows have changed since they were released from, and the release stands for its period; "

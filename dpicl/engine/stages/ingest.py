@@ -12,7 +12,7 @@ import pyarrow as pa
 from dpicl.contract import Contract, TextContract
 from dpicl.engine.artefacts import TABLE, table_folder
 from dpicl.engine.batches import INDEX, Batches, begin, keep_stream
-from dpicl.engine.files import PRIVATE_MODE, write_table
+from dpicl.engine.files import keep_table
 from dpicl.engine.settings import Settings
 from dpicl.engine.stage import stage, timed
 from dpicl.errors import RunError
@@ -48,7 +48,7 @@ def ingest(run: str, dataset: str) -> str:
                 return begin(files, contract, folder)
             else:
                 table = load_source(contract, data_folder=settings.data, cache_folder=settings.cache)
-        write_table(folder / TABLE, table, mode=PRIVATE_MODE)
+        keep_table(folder / TABLE, table)
     return f"{table.num_rows} rows" if contract.tells_row_count else "rows read"
 
 

@@ -11,16 +11,14 @@ from dpicl.contract import Contract
 from dpicl.engine.artefacts import ASKED, DIGEST, QUERIES, TABLE, TEST, TRAIN, table_folder
 from dpicl.engine.batches import Batches, split_key
 from dpicl.engine.benchmarks import check_published, content_digest
-from dpicl.engine.files import PRIVATE_MODE, read_arrays, read_json, read_table, write_arrays, write_json, write_table
+from dpicl.engine.files import PRIVATE_MODE, keep_table, kept_table, read_arrays, read_json, write_arrays, write_json, write_table
 from dpicl.engine.run_folder import read_plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.stage import stage, timed
 from dpicl.errors import RunError
 from dpicl.tabular.reading.batches import held_out
 from dpicl.tabular.reading.queries import load_queries
-from dpicl.tabular.reading.read import rows_digest
 from dpicl.tabular.reading.split import split_table
-from dpicl.text.read import texts_digest
 from dpicl.text.split import split_texts
 
 
@@ -39,21 +37,21 @@ def split(run: str, dataset: str) -> str:
             train_rows, digest = facts.train_rows, facts.digest(batches.contract)
             test, positions = held_out(parts, train_rows, batches.contract, key=batches.key, most=queries, queries=asked)
         else:
-            table = read_table(folder / TABLE)
+            table = kept_table(folder / TABLE)
             check_published(contract, partial(content_digest, contract, table), settings)
             if isinstance(contract, Contract):
                 asked = load_queries(contract, data_folder=settings.data)
                 whole = split_table(table, contract, key=split_key(settings, contract), most=queries, queries=asked)
             else:
                 whole = split_texts(table, contract, most=queries)
-            digest = (rows_digest if isinstance(contract, Contract) else texts_digest)(whole.train.data)
+            digest = content_digest(contract, whole.train.data)
             train_rows, test, positions = whole.train.row_count, whole.test.data, whole.query_positions
-            write_table(folder / TRAIN, whole.train.data, mode=PRIVATE_MODE)
-        write_table(folder / TEST, test, mode=PRIVATE_MODE)
+            keep_table(folder / TRAIN, whole.train.data)
+        keep_table(folder / TEST, test)
         write_json(folder / DIGEST, digest, mode=PRIVATE_MODE)
         write_arrays(folder / QUERIES, {"asked": positions}, mode=PRIVATE_MODE)  # the positions of the queries come last
     if contract.evaluation == "public":  # prompts and answers of a run that was stopped stand with what is released
-        stored = read_table(folder / TEST).take(read_arrays(folder / QUERIES)["asked"])  # not what was read now, if it is another
+        stored = kept_table(folder / TEST).take(read_arrays(folder / QUERIES)["asked"])  # not what was read now, if it is another
         if isinstance(contract, Contract):
             write_table(Path(run) / ASKED.format(dataset=dataset), stored)
         asked_digest = hashlib.sha256(json.dumps(stored.to_pylist(), default=str).encode()).hexdigest()
