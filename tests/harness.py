@@ -40,6 +40,7 @@ from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
 from dpicl.report.stages import report_steps
 from flows.runtime import LOCAL_CLUSTER
+from tests.command import run_forked
 from tests.guard import stop_with_parent
 from tests.library.examples import random_table, small_contract, tree
 from tests.library.text_contracts import ENSEMBLE, text_tree
@@ -111,7 +112,9 @@ class Place:
         )
 
     def dpicl(self, *arguments: str, timeout: float = 120, file_limit: int | None = None, **extra: str) -> subprocess.CompletedProcess[str]:
-        """Run the command line to its end."""
+        """Run the command line to its end; in a process of its own where Python shall find other packages, or files are limited."""
+        if file_limit is None and "PYTHONPATH" not in extra:
+            return run_forked(arguments, {**_bare_environment(), **self.environment, **extra}, self.root, timeout)
         process = self.start(*arguments, file_limit=file_limit, **extra)
         try:
             out, err = process.communicate(timeout=timeout)

@@ -47,9 +47,9 @@ def read_json(path: Path) -> Any:
     return json.loads(path.read_text("utf-8"))
 
 
-def write_table(path: Path, table: pa.Table, *, mode: int = PUBLIC_MODE) -> Path:
+def write_table(path: Path, table: pa.Table) -> Path:
     """A Parquet file."""
-    return publish(path, lambda file: pq.write_table(table, file, compression="zstd"), mode=mode)
+    return publish(path, lambda file: pq.write_table(table, file, compression="zstd"))
 
 
 def keep_table(path: Path, table: pa.Table) -> Path:

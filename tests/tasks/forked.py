@@ -7,17 +7,22 @@ from __future__ import annotations
 
 import gc
 import importlib
+import pkgutil
 from contextlib import suppress
 
+import dpicl.cli
 import tests.tasks.in_batches
 import tests.tasks.protocol  # noqa: F401 - for what they import
 
+_COMMANDS = [module.name for module in pkgutil.walk_packages(dpicl.cli.__path__, "dpicl.cli.") if not module.name.endswith("__main__")]
 for _name in (
+    *_COMMANDS,
     "alembic.config",
     "alembic.context",
     "diffprivlib.models",
     "dp_accounting.pld.pld_privacy_accountant",
     "pyarrow.dataset",
+    "torch",
 ):
     with suppress(ImportError):  # not every installation has all of them
         importlib.import_module(_name)
