@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from dpicl.contract.declared import Declared
 from dpicl.contract.models import Contract
-from dpicl.errors import DeclarationError
+from dpicl.errors import DeclarationError, ParameterError
 
 
 def check_no_series(contract: Declared, file: str) -> None:
@@ -46,3 +48,18 @@ def _check_person(per_period: int, in_horizon: int | None, file: str) -> None:
         raise DeclarationError(file, key, "is missing", "how many rows of a person enter in all periods together")
     if in_horizon < per_period:
         raise DeclarationError(file, key, f"is {in_horizon}, fewer than max_rows", f"{per_period} or more")
+
+
+def window_places(contract: Contract, *, until: str | None, window: int | None, now: datetime) -> tuple[int, int]:
+    """The first and last period that rows are made of, counted from 1: so many up to `until`, all and the last one that is over if left out.
+    Raises ParameterError: that one is not over, or belongs to no period of the horizon; or a window of none.
+    """
+    calendar = contract.releases.calendar
+    over = calendar.over_by(now, contract.releases.every)
+    last = over if until is None else calendar.index(until)
+    if not 1 <= last <= over:
+        named = calendar.periods[0] if until is None else until
+        raise ParameterError("period", named, f"a period of {contract.name} that is over in UTC; its rows are counted then")
+    if window is not None and window < 1:
+        raise ParameterError("window", window, "a number of periods, 1 or more")
+    return max(1, last - (window or last) + 1), last

@@ -88,14 +88,6 @@ class MstTabicl(CentralRows[Counts]):
                 "noise", chosen.noise, f"gaussian: {contract.name} has a horizon of periods, which is counted with that noise"
             )
 
-    def refuse_run(self, contract: Contract) -> None:
-        """A series is made by its own command, period after period. Raises PrivacyError: this is a run's."""
-        if self.is_series(contract):
-            raise PrivacyError(
-                f"{contract.name}: its periods are released by `dpicl protect {contract.name}` or `dpicl synth {contract.name}`, each once "
-                "under one charge; `run` makes no releases of a horizon"
-            )
-
     def series(self, contract: Contract, unit: Unit, cell: Cell) -> Series:
         """The horizon that a contract states. Raises PrivacyError: its budget has no such delta; ParameterError: there is no such structure."""
         self.refuse(contract, unit)

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dpicl.engine.horizon import Horizon
 from dpicl.engine.one_release import plan_of
 from dpicl.engine.releases import open_ledger
-from dpicl.engine.series import Horizon
 from dpicl.engine.settings import Settings
 from dpicl.errors import LedgerError, ParameterError
 from dpicl.methods import METHODS

@@ -23,11 +23,12 @@ from dpicl.audit.end_to_end.stand_ins import everywhere, replaced
 from dpicl.audit.end_to_end.suite import CLAIMS
 from dpicl.client import __main__ as client
 from dpicl.client.wallet import open_wallet
-from dpicl.engine import order, series
+from dpicl.contract import periods
+from dpicl.engine import order
 from dpicl.engine.artefacts import read_split
+from dpicl.engine.horizon import Horizon
 from dpicl.engine.releases import UnitReleases
 from dpicl.engine.run_folder import open_unit
-from dpicl.engine.series import Horizon
 from dpicl.engine.stage import stage
 from dpicl.engine.stages import ingest, split
 from dpicl.errors import DataError
@@ -220,7 +221,7 @@ def _late_rows(arrival_periods: Any) -> Any:
     """A row that comes late belongs to the night in which it comes."""
 
     def arrived(table: Any, column: str, releases: Any) -> np.ndarray:
-        own, today = arrival_periods(table, column, releases), releases.calendar.over_by(series.clock(), releases.every)
+        own, today = arrival_periods(table, column, releases), releases.calendar.over_by(periods.clock(), releases.every)
         return np.where((own > 0) & (own < today), today, own)
 
     return arrived
