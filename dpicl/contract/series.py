@@ -25,12 +25,13 @@ def check_series(contract: Contract, file: str) -> None:
     if contract.releases.horizon is None:
         if source.arrived is not None:
             raise DeclarationError(file, "source.arrived", "has no meaning without a horizon", "no such key, or `releases.horizon`")
+        if source.sign is not None:
+            raise DeclarationError(file, "source.sign", "has no meaning without a horizon", "no such key, or `releases.horizon`")
         check_no_series(contract, file)
         return
     if source.arrived is None:
         raise DeclarationError(file, "source.arrived", "is missing", "the column with the day on which a row arrived")
-    if source.arrived in (*contract.columns, *source.ignore, *([person.id_column] if person else [])):
-        raise DeclarationError(file, "source.arrived", "is also used otherwise", "a column of the source that is used nowhere else")
+    _check_columns(contract, file)
     if privacy.budget.benchmark:
         raise DeclarationError(file, "releases.horizon", "has no meaning for a benchmark", "no such key: its rows stay as they are")
     if not privacy.budget.delta:
@@ -40,6 +41,22 @@ def check_series(contract: Contract, file: str) -> None:
         raise DeclarationError(file, "split", "is given beside a horizon", expected)
     if person is not None:
         _check_person(person.max_rows, person.max_rows_in_horizon, file)
+
+
+def _check_columns(contract: Contract, file: str) -> None:
+    """What says when a row arrived, and whether it takes another one back, is used for nothing else."""
+    person = contract.privacy.person
+    used = (*contract.columns, *contract.source.ignore, *([person.id_column] if person else []))
+    for key, column, others in (
+        ("arrived", contract.source.arrived, used),
+        ("sign", contract.source.sign, (*used, contract.source.arrived)),
+    ):
+        if column is not None and column in others:
+            raise DeclarationError(file, f"source.{key}", "is also used otherwise", "a column of the source that is used nowhere else")
+    if contract.source.sign is not None and person is None:  # a row and its correction would be two units, each protected by itself
+        raise DeclarationError(
+            file, "source.sign", "is given where rows are protected", "`unit: person`, whose rows and corrections count together"
+        )
 
 
 def _check_person(per_period: int, in_horizon: int | None, file: str) -> None:

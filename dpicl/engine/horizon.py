@@ -38,7 +38,7 @@ from dpicl.methods.common import draws_for
 from dpicl.methods.mst_series import Arrays, Series, chosen_pairs
 from dpicl.methods.mst_tabicl import MstTabicl
 from dpicl.pipeline import Cell, Unit
-from dpicl.tabular.central.bins import row_bins
+from dpicl.tabular.central.bins import row_bins, row_encoding
 from dpicl.tabular.central.exact_counts import ExactCounts
 from dpicl.tabular.reading.arrivals import arrival_periods
 from dpicl.tabular.reading.participation import Entered, entering_rows
@@ -195,10 +195,9 @@ class Horizon:
         return made
 
     def _counted(self, rows: PrivateTable, entered: Entered) -> tuple[ExactCounts, Entered]:
-        """Exact counts of the rows of a period that enter, and whose they are."""
+        """See `entering_counts`; everybody's rows are told apart by one key for the whole horizon."""
         key = bytes.fromhex(keyed_hash(self._key, "participation", self.release.release_id))
-        places, new = entering_rows(rows, self.contract, entered, key=key)
-        return ExactCounts.of(PrivateCodes(row_bins(rows, self.contract)[places]), self.series.sizes), new
+        return entering_counts(rows, self.contract, entered, key=key)
 
     def _released(self, period: int, history: Sequence[Frozen], published: Sequence[Arrays]) -> Arrays:
         """A period's release: noted, drawn and published, unless it was."""
@@ -217,3 +216,16 @@ class Horizon:
 
     def _releases(self, release: Release) -> UnitReleases:
         return UnitReleases(UnitFolder(Path(), self.unit, self.contract, self.settings), {self.cell: release})
+
+
+def entering_counts(rows: PrivateTable, contract: Contract, entered: Entered, *, key: bytes) -> tuple[ExactCounts, Entered]:
+    """Exact counts of the rows of a period that enter, less those that take others back; and whose all of these are. The arguments are those of
+    `entering_rows`.
+    """
+    places, new = entering_rows(rows, contract, entered, key=key)
+    codes, sizes = row_bins(rows, contract)[places], row_encoding(contract).sizes
+    if contract.source.sign is None:
+        return ExactCounts.of(PrivateCodes(codes), sizes), new
+    signs = rows.numbers(contract.source.sign)[places]
+    come, back = (ExactCounts.of(PrivateCodes(codes[signs == one]), sizes) for one in (1, -1))
+    return come - back, new

@@ -153,7 +153,7 @@ class MstTabicl(CentralRows[Counts]):
             periods = contract.releases.calendar.periods
             return (
                 f"All {len(periods)} periods from {periods[0]} to {periods[-1]} together are ({nominal.epsilon:.4g}, {nominal.delta:.2g})-DP, "
-                "charged once; rows of any window of them demonstrate for any number of queries and shots."
+                f"charged once{', corrections included' if contract.takes_back else ''}; rows of any window of them demonstrate for any number of queries and shots."
             )
         promise = f"({nominal.epsilon:.4g}, {nominal.delta:.2g})" if nominal.delta else f"{nominal.epsilon:.4g}"
         return (

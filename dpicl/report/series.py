@@ -17,7 +17,7 @@ from dpicl.report.blocks import Cell, Pairs, Report, Section, Table, Text
 from dpicl.report.html import to_html
 
 _ROWS = (
-    "Rows that entered, from published sums: the noise of each number has the standard deviation beside it. A period's own number is little but "
+    "Rows that entered{less}, from published sums: the noise of each number has the standard deviation beside it. A period's own number is little but "
     "noise where few rows come; that of all periods is what the budget is spent on."
 )
 _DRIFT = (
@@ -40,6 +40,7 @@ class SeriesFacts:
     rows: Sequence[PeriodRows]
     drifts: Sequence[Drift]
     window: int
+    takes_back: bool
 
 
 def series_facts(dataset: str, settings: Settings, *, epsilon: str, options: Mapping[str, Any], window: int) -> SeriesFacts:
@@ -70,6 +71,7 @@ def series_facts(dataset: str, settings: Settings, *, epsilon: str, options: Map
             rows_by_period(horizon.series, released, names),
             drifts(horizon.series, released, contract.features, window),
             window,
+            contract.takes_back,
         )
 
 
@@ -79,16 +81,17 @@ def series_page(facts: SeriesFacts) -> str:
     tiles = (("Periods released", f"{len(facts.rows)} of {facts.periods}"), ("ε spent", f"{facts.spent:.4g}"), ("Cap", cap))
     budget = f"Account {facts.account}: all periods of this horizon were charged with its first; those to come cost nothing more."
     opening = (Pairs(tiles, are_tiles=True), Text(budget))
-    return to_html(Report(f"Series of {facts.contract}", facts.statement, opening, (_drift(facts), _rows(facts.rows))))
+    return to_html(Report(f"Series of {facts.contract}", facts.statement, opening, (_drift(facts), _rows(facts))))
 
 
-def _rows(rows: Sequence[PeriodRows]) -> Section:
+def _rows(facts: SeriesFacts) -> Section:
     head = (*Cell.of_text("period"), *map(Cell, ("rows", "± noise", "all until then", "± noise")))
     lines = [
         (Cell(one.period), *(Cell(f"{value:,.0f}") for value in (one.arrived, one.arrived_deviation, one.total, one.total_deviation)))
-        for one in reversed(rows)
+        for one in reversed(facts.rows)
     ]
-    return Section("rows", "Rows by period", (Text(_ROWS), Table("Rows by period", head, tuple(lines))))
+    said = _ROWS.format(less=", less those that took others back" if facts.takes_back else "")
+    return Section("rows", "Rows by period", (Text(said), Table("Rows by period", head, tuple(lines))))
 
 
 def _drift(facts: SeriesFacts) -> Section:
