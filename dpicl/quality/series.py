@@ -50,7 +50,7 @@ def rows_by_period(series: Series, released: Sequence[Arrays], names: Sequence[s
     """Of each published period."""
     found = []
     for period in range(1, len(released) + 1):
-        arrived, total = (_rows(series.window(released, first, period)) for first in (period, 1))
+        arrived, total = (window_rows(series.window(released, first, period)) for first in (period, 1))
         found.append(PeriodRows(names[period - 1], *arrived, *total))
     return found
 
@@ -84,8 +84,8 @@ def _drift(name: str, recent: np.ndarray, earlier: np.ndarray, covariance: np.nd
     return Drift(name, statistic, cells - 1, float(chdtrc(cells - 1, statistic)))
 
 
-def _rows(marginals: Sequence[NoisyMarginal]) -> tuple[float, float]:
-    """The estimate of least variance of how many rows there are, and its deviation, as columns' noise is independent."""
+def window_rows(marginals: Sequence[NoisyMarginal]) -> tuple[float, float]:
+    """Of a window's counts, the estimate of least variance of how many rows there are, and its deviation, as columns' noise is independent."""
     columns = [one for one in marginals if len(one.columns) == 2]
     weights = np.array([1 / max(one.scale**2 * one.counts.size, 1e-12) for one in columns])
     totals = np.array([one.counts.sum() for one in columns])

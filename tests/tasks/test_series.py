@@ -333,7 +333,18 @@ def test_a_page_over_all_periods_reads_no_row(place: Place) -> None:
     made = place.dpicl("series", NAME, "--epsilon", "2", "--window", "3", "--out", "page.html")
     assert made.returncode == 0 and made.stdout == "page.html: 9 of 12 periods\n", made.stderr
     page = (place.root / "page.html").read_text()
-    assert all(words in page for words in ("Series of visits", "2026-03-09", "Rows by period", "chance without drift", "All 12 periods"))
+    assert all(
+        words in page
+        for words in (
+            "Series of visits",
+            "2026-03-09",
+            "Rows by period",
+            "chance without drift",
+            "All 12 periods",
+            "Expected error by period",
+        )
+    )
+    assert "The contract declares no public rows" in page
     for changed, refused in ((("--epsilon", "1"), "no period of this horizon is released"), (("--epsilon", "2"), "a new file")):
         answer = place.dpicl("series", NAME, "--out", "page.html" if "2" in changed else "other.html", *changed)
         assert answer.returncode == 2 and refused in answer.stderr

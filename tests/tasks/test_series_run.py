@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from itertools import chain
@@ -27,10 +28,13 @@ from dpicl.engine.releases import open_ledger, spending_of
 from dpicl.engine.run_folder import open_unit, read_plan
 from dpicl.engine.settings import Settings
 from dpicl.errors import BudgetError, LedgerRefusedError, ParameterError
+from dpicl.quality import series_accuracy
+from dpicl.report import series as report_series
+from dpicl.report.series import series_facts, series_page
 from dpicl.report.stages import report_steps
 from tests.harness import Place, new_place, rows
 from tests.library.series_contracts import NAME, after, series_tree, visit, visits
-from tests.tasks.test_series import declare, night, put, same, spent
+from tests.tasks.test_series import as_csv, declare, night, put, same, spent
 from tests.tasks.test_series import published as nights
 
 NIGHTLY: dict[str, Any] = {
@@ -251,3 +255,34 @@ def test_the_forecast_of_a_schedule_charges_a_horizon_once(place: Place, today: 
     made(planned_run("first"))
     (line,) = forecast("nightly", pipeline, settings, now=after(1))
     assert line.due == 0 and "the scheduled runs cost nothing" in line.sentence
+
+
+def test_a_page_tests_rows_of_each_period_on_public_rows_and_reads_nothing_private(place: Place) -> None:
+    """The table and its frozen counts are gone by then; and so, at last, are the public rows."""
+    night(6)
+    (place.root / "data" / f"{NAME}.csv").unlink()
+    shutil.rmtree(place.home / "series")
+    shutil.rmtree(Settings.current().private_home, ignore_errors=True)
+    before = spent()
+    page = series_page(found := series_facts(NAME, Settings.current(), epsilon="2", options={}, window=3))
+    assert [one.period for one in found.aucs] == [one.period for one in found.errors] == [f"2026-03-0{day}" for day in range(1, 7)]
+    assert all(0 <= one.recent <= 1 and (one.total_deviation or 0) > 0.1 for one in found.aucs), "four public rows tell little"
+    assert found.aucs[0].total == found.aucs[0].recent and found.errors[0].total == found.errors[0].recent
+    for said in ("Accuracy by period", "on 4 public rows", "AUC by period", "Expected error by period", "<svg", "last 3"):
+        assert said in page
+    (place.root / "data" / "public.csv").unlink()
+    assert "No classifier is tested: visits: no queries at hand" in series_page(
+        series_facts(NAME, Settings.current(), epsilon="2", options={}, window=3)
+    )
+    assert spent() == before
+
+
+def test_a_page_judges_few_of_many_periods_and_says_why_there_is_no_classifier(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(series_accuracy, "MOST_MODELS", 3)
+    monkeypatch.setattr(report_series, "MOST_MODELS", 3)
+    night(7)
+    found = series_facts(NAME, Settings.current(), epsilon="2", options={}, window=3)
+    assert [one.period for one in found.aucs] == ["2026-03-01", "2026-03-04", "2026-03-07"] and len(found.errors) == 7
+    assert "3 of the periods are judged" in series_page(found)
+    (place.root / "data" / "public.csv").write_text(as_csv([visit("q", 1), visit("r", 1)]))
+    assert "All public rows have one answer" in series_page(series_facts(NAME, Settings.current(), epsilon="2", options={}, window=3))
