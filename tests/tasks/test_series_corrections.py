@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpicl.accounting.guarantee import Neighbours
-from dpicl.audit.end_to_end import mutants, series
 from dpicl.certificate.wording import unit
 from dpicl.contract import Contract
 from dpicl.engine.horizon import entering_counts
@@ -217,10 +216,3 @@ def test_what_comes_by_one_person_and_goes_by_another_moves_sums_by_all_that_is_
     reached = moved(priced, one, other, [(0, 3), (1, 3), (2, 3)])
     unpriced = replace(priced, contribution=replace(priced.contribution, corrections=False)).squared_sensitivity
     assert unpriced * 1.9 < reached <= priced.squared_sensitivity
-
-
-@pytest.mark.exhaustive
-def test_the_audit_of_files_holds_and_catches_corrections_without_their_price() -> None:
-    assert series.corrected() == []
-    ours = [one for one in mutants.MUTANTS.values() if one.claim == "noise covers a person's corrections"]
-    assert len(ours) == 2 and all(mutants.caught(one) for one in ours)

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import yaml
 
+from dpicl.engine import horizon as horizon_module
 from dpicl.engine import plan as planning
 from dpicl.engine.artefacts import MADE, read_draws
 from dpicl.engine.execute import InProcess, call_all, run_units
@@ -27,7 +28,7 @@ from dpicl.engine.plan import make_plan
 from dpicl.engine.releases import open_ledger, spending_of
 from dpicl.engine.run_folder import open_unit, read_plan
 from dpicl.engine.settings import Settings
-from dpicl.errors import BudgetError, LedgerRefusedError, ParameterError
+from dpicl.errors import BudgetError, LedgerRefusedError, ParameterError, RunError
 from dpicl.quality import series_accuracy
 from dpicl.report import series as report_series
 from dpicl.report.series import series_facts, series_page
@@ -233,6 +234,31 @@ def test_a_horizon_that_cannot_go_on_is_refused_and_its_windows_stand(place: Pla
     today(5)
     with pytest.raises(LedgerRefusedError, match="the counts of period 2 are lost"):
         made(planned_run("fifth"))
+
+
+def test_a_failure_quotes_no_row_and_is_tried_again_where_nothing_was_charged_twice(
+    place: Place, today: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of a library that names the values it stumbles on, in the second of three nights."""
+    today(3)
+    run, quoted = planned_run("quoting"), "p17 canary"
+    counts, calls = horizon_module.entering_counts, list[int]()
+
+    def failing(table: Any, *how: Any, **more: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 2:
+            raise ValueError(f"cannot count {quoted} in {table.data.to_pylist()}")
+        return counts(table, *how, **more)
+
+    monkeypatch.setattr(horizon_module, "entering_counts", failing)
+    with pytest.raises(RunError, match=r"first mst_tabicl__visits__seed0: advance: ValueError at failing:\d+; the rest is done") as failed:
+        run_units(run, InProcess(), report_steps(run))
+    public = [path for path in run.rglob("*") if path.is_file()]
+    assert public and not any(quoted.encode() in path.read_bytes() for path in public)
+    assert quoted not in caplog.text + str(failed.value) and "sex" not in str(failed.value)
+    assert len(nights()) == 1
+    made(run)
+    assert len(nights()) == 3 and len(calls) == 4 and spent()[1] == 4
 
 
 def test_the_last_night_takes_the_private_counts_with_it_and_later_runs_are_free(place: Place, today: Any) -> None:
