@@ -58,22 +58,28 @@ def errors_by_period(
     series: Series, released: Sequence[Arrays], names: Sequence[str], columns: Sequence[str], window: int
 ) -> list[PeriodErrors]:
     """Of each published period."""
+    periods = range(1, len(released) + 1)
+    totals, recents = (
+        _errors(series, released, [(max(1, last - reach + 1), last) for last in periods]) for reach in (len(released), window)
+    )
     found = []
-    for period in range(1, len(released) + 1):
-        total, recent = (_errors(series, released, first, period) for first in (1, max(1, period - window + 1)))
+    for name, total, recent in zip(names, totals, recents, strict=False):
         worst = int(np.argmax(total))
         measured = (float(total.mean()), float(total[worst]), columns[worst], float(recent.mean()), float(recent.max()))
-        found.append(PeriodErrors(names[period - 1], *measured))
+        found.append(PeriodErrors(name, *measured))
     return found
 
 
-def _errors(series: Series, released: Sequence[Arrays], first: int, last: int) -> np.ndarray:
-    rows, _ = window_rows(series.window(released, first, last))
-    return np.array(variation_of_noise(series.sizes, series.deviation(first, last), max(1, round(rows))))
+def _errors(series: Series, released: Sequence[Arrays], windows: Sequence[tuple[int, int]]) -> list[np.ndarray]:
+    seen = window_rows(series, released, windows)
+    return [
+        np.array(variation_of_noise(series.sizes, deviation, max(1, round(rows))))
+        for rows, deviation in zip(seen.rows, seen.of_counts, strict=True)
+    ]
 
 
 @dataclass(frozen=True)
-class WindowRows:
+class RowMaker:
     """What makes rows of a horizon's sums."""
 
     method: MstTabicl

@@ -15,7 +15,7 @@ from dpicl.methods import METHODS
 from dpicl.methods.mst_series import Arrays
 from dpicl.methods.mst_tabicl import MstTabicl
 from dpicl.quality.series import Drift, PeriodRows, drifts, rows_by_period
-from dpicl.quality.series_accuracy import MOST_MODELS, PeriodAuc, PeriodErrors, WindowRows, errors_by_period
+from dpicl.quality.series_accuracy import MOST_MODELS, PeriodAuc, PeriodErrors, RowMaker, errors_by_period
 from dpicl.report.blocks import Cell, Figure, Pairs, Report, Section, Table, Text
 from dpicl.report.html import to_html
 from dpicl.report.series_figure import period_figure
@@ -98,11 +98,11 @@ def series_facts(dataset: str, settings: Settings, *, epsilon: str, options: Map
         window,
         contract.takes_back,
         errors_by_period(series, released, names, contract.features, window),
-        *_tested(WindowRows(method, contract, unit, horizon.cell, series), released, settings, window),
+        *_tested(RowMaker(method, contract, unit, horizon.cell, series), released, settings, window),
     )
 
 
-def _tested(rows: WindowRows, released: Sequence[Arrays], settings: Settings, window: int) -> tuple[list[PeriodAuc], int, str]:
+def _tested(rows: RowMaker, released: Sequence[Arrays], settings: Settings, window: int) -> tuple[list[PeriodAuc], int, str]:
     """On public rows; how many these are; or why there is no AUC."""
     contract = rows.contract
     if contract.label is None:

@@ -75,7 +75,7 @@ def test_the_expected_error_by_period_is_what_noise_does_and_falls_as_rows_come(
     """Beside counts of the same rows with a hundredth of the noise."""
     monkeypatch.setattr(Series, "_choice", lambda *_: iter(()))
     stated, measured = [], []
-    for seed in range(20):
+    for seed in range(8):
         series, released = nights(seed, sigma=Fraction(5), drift=0.0)
         fine, exact = nights(seed, sigma=Fraction(1, 20), drift=0.0)
         found = errors_by_period(series, released, NAMES, ["a", "b"], 5)
@@ -86,7 +86,7 @@ def test_the_expected_error_by_period_is_what_noise_does_and_falls_as_rows_come(
         measured.append(np.abs(noise.sum(axis=1)).sum() / 2 / (ROWS * PERIODS))
     total, recent, worst = np.mean(stated, axis=0).T
     assert (np.diff(total) < 0).all() and (recent[9:] > 1.5 * total[9:]).all(), "a window has fewer rows, and more noise"
-    assert np.mean(measured) == pytest.approx(worst[-1], rel=0.2)
+    assert np.mean(measured) == pytest.approx(worst[-1], rel=0.3)
 
 
 def test_the_deviation_of_an_auc_is_that_of_many_draws_of_as_few_rows() -> None:
