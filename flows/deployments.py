@@ -15,6 +15,7 @@ from prefect.schedules import Cron
 from rich.console import Console
 
 from dpicl.engine.forecast import forecast
+from dpicl.engine.forecast_series import series_forecasts
 from dpicl.engine.pipelines import Pipeline, Pipelines, load_pipelines, override
 from dpicl.engine.plan import draft_plan
 from dpicl.engine.quote import charges
@@ -132,6 +133,9 @@ def prepare_server(settings: Settings, console: Console, notify: str | None) -> 
             with suppress(DpiclError), open_ledger(settings) as ledger:  # shown above
                 paying = charges(ledger, draft_plan(name, schedule.parameters, settings), settings)
                 accounts |= {account.name for account, _ in paying if not account.benchmark}
+    with suppress(DpiclError):  # shown above
+        for paid in series_forecasts(settings):
+            console.print(paid.sentence, highlight=False, soft_wrap=True)
     ensure_automations(notify)
     with get_client(sync_client=True) as client:
         for account in sorted(accounts):  # one run at a time for every account that scheduled pipelines spend from

@@ -29,9 +29,10 @@ import yaml
 
 from benchmarks.figures import Figures
 from benchmarks.speed.fork_server import own_fork_server
+from dpicl.engine.horizon import Horizon
 from dpicl.engine.one_release import plan_of
 from dpicl.engine.releases import open_ledger
-from dpicl.engine.series import Horizon, release_planned
+from dpicl.engine.series import release_planned
 from dpicl.engine.settings import Settings
 from tests.harness import Place, new_place
 from tests.library.series_contracts import NAME, after, series_tree, visits

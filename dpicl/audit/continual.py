@@ -26,9 +26,9 @@ _FEW_BITS = 1
 Release = Callable[[ContinualCounts, Sequence[np.ndarray], Stream], np.ndarray]
 
 
-def _counters(bits: int, neighbours: Neighbours = Neighbours.ADD_OR_REMOVE_ONE) -> ContinualCounts:
+def _counters(bits: int, neighbours: Neighbours = Neighbours.ADD_OR_REMOVE_ONE, *, corrections: bool = False) -> ContinualCounts:
     """A person of three rows, one in a period, moves all releases by one deviation at most."""
-    exact = ContinualCounts(PERIODS, 1, Contribution(ROWS, 1), neighbours, None, bits)
+    exact = ContinualCounts(PERIODS, 1, Contribution(ROWS, 1, corrections), neighbours, None, bits)
     return replace(exact, variance=Fraction(exact.squared_sensitivity) + SMOOTHED)
 
 
@@ -50,14 +50,17 @@ def _with_kept_noise() -> Release:
 
 
 def _histories(counters: ContinualCounts, release: Release = _released) -> Trial:
-    """Each run is a cell of one horizon, or two cells where a person's rows move from one to the other: outputs of shape (runs, 2)."""
-    replaced = counters.neighbours is Neighbours.REPLACE_ONE
+    """Each run is a cell of one horizon, or two cells where a person's rows move from one to the other: outputs of shape (runs, 2). Where rows take
+    others back, the one person's come and the other's go, in one cell.
+    """
+    back = counters.contribution.corrections
+    replaced = counters.neighbours is Neighbours.REPLACE_ONE and not back
     path = matrix(PERIODS, counters.bits)[:, :ROWS].sum(axis=1).astype(float)
     path /= np.linalg.norm(path) * float(counters.variance or 1) ** 0.5 * (2**0.5 if replaced else 1)
 
     def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
         one, other = np.zeros((2, 2 if replaced else 1), dtype=np.int64)
-        one[0], other[-1] = 1, int(replaced)
+        one[0], other[-1] = 1, -1 if back else int(replaced)
         rows = np.tile(one if which else other, count)
         deliveries = [rows if period < ROWS else np.zeros_like(rows) for period in range(PERIODS)]
         cells = np.array([release(counters, deliveries[: period + 1], stream) for period in range(PERIODS)])
@@ -73,6 +76,7 @@ def _histories(counters: ContinualCounts, release: Release = _released) -> Trial
 
 
 _FINE, _REPLACED = _counters(BITS), _counters(BITS, Neighbours.REPLACE_ONE)
+_CORRECTED = _counters(BITS, Neighbours.REPLACE_ONE, corrections=True)
 
 
 def _for(squares: float, counters: ContinualCounts = _FINE) -> Trial:
@@ -119,5 +123,17 @@ CASES = (
         near=0.7,
     ).with_mutants(
         Mutant("added-person", "the noise is for an added person", _for(_FINE.squared_sensitivity, _REPLACED)),
+    ),
+    AuditCase(
+        "continual-counts-corrected",
+        f"all releases of {PERIODS} periods, of a person's {ROWS} rows and another's that take rows back, at delta = {DELTA:.3f}",
+        EPSILON,
+        _histories(_CORRECTED),
+        Neighbours.REPLACE_ONE,
+        "person",
+        share=3,
+        near=0.7,
+    ).with_mutants(
+        Mutant("unpriced-corrections", "the noise is for rows that stay", _for(_REPLACED.squared_sensitivity, _CORRECTED)),
     ),
 )

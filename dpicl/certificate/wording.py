@@ -77,7 +77,10 @@ def most_rows(contract: Declared) -> str:
     """How many rows of a person enter, in words."""
     person, periods = contract.privacy.person, len(contract.releases.calendar.periods) if contract.releases.horizon else 0
     assert person is not None
-    return f"{person.max_rows} in a period and {person.rows_in_horizon} in all {periods} periods" if periods else f"{person.max_rows}"
+    if not periods:
+        return f"{person.max_rows}"
+    back = ", those that take others back among them" if contract.takes_back else ""
+    return f"{person.max_rows} in a period and {person.rows_in_horizon} in all {periods} periods{back}"
 
 
 def neighbours(guarantee: Guarantee) -> str:

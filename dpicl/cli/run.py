@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from dpicl.cli import names
-from dpicl.cli.options import MANY, Anyway, AsJson, DryRun, Embedder, ModelApi, ModelDtype, Period, PricesAsJson, named_model
+from dpicl.cli.options import MANY, Anyway, AsJson, DryRun, Embedder, ModelApi, ModelDtype, Period, PricesAsJson, Window, named_model
 from dpicl.cli.terminal import console, new_table, note, say, say_json, split_values
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
@@ -72,6 +72,7 @@ def run(
     dry_run: DryRun = False,
     as_json: PricesAsJson = False,
     period: Period = None,
+    window: Window = None,
     anyway: Anyway = False,
     executor: _Executor = None,
 ) -> None:
@@ -83,7 +84,7 @@ def run(
     lists = {**many, "sampling_rates": sampling_rates}
     changes: dict[str, Any] = {name: split_values(text) for name, text in lists.items() if text is not None}
     single = {"queries": queries, "draws": draws, "model": named_model(model, dtype, api), "generator": generator}
-    single |= {"embedder": embedder, "anyway": anyway or None}
+    single |= {"embedder": embedder, "window": window, "anyway": anyway or None}
     changes |= {name: value for name, value in single.items() if value is not None}
     if as_json and not dry_run:
         raise DpiclError("--json needs --dry-run: what a run came to stands in its folder, in manifest.json and results.csv")

@@ -1,4 +1,4 @@
-"""`dpicl series`: a page over all released periods of a table with a horizon; reads no row and charges nothing."""
+"""`dpicl series`: a page over all released periods of a table with a horizon; reads no private row and charges nothing."""
 
 from __future__ import annotations
 
@@ -19,9 +19,13 @@ def series(
     out: Annotated[Path, typer.Option(help="The new file to write, a page of HTML.")],
     epsilon: Epsilon = "1",
     option: MethodOptions = None,
-    window: Annotated[int, typer.Option(min=1, help="Number of last periods that are compared with those before.")] = 30,
+    window: Annotated[
+        int, typer.Option(min=1, help="Number of last periods that are judged by themselves, and compared with those before.")
+    ] = 30,
 ) -> None:
-    """Write a page over all periods of a series. It has rows with their noise, the budget, and which columns drift; no row is read."""
+    """Write a page over all periods of a series. It has how good each period's rows are, the budget, rows with their noise, and which columns drift; no
+    private row is read.
+    """
     from dpicl.cli.protect import chosen_options
     from dpicl.engine.files import write_text
     from dpicl.report.series import series_facts, series_page

@@ -170,6 +170,11 @@ class Declared(Frozen):
         return self.privacy.budget.benchmark or (exchanged and self.releases.horizon is None)
 
     @property
+    def takes_back(self) -> bool:
+        """Whether rows may take back others, as corrections of a series do."""
+        return False
+
+    @property
     def evaluation(self) -> Evaluation:
         """What answers are measured on."""
         raise NotImplementedError

@@ -132,9 +132,14 @@ class Contract(Declared):
 
     @property
     def read_columns(self) -> tuple[str, ...]:
-        """Columns that a source must have: the declared ones, the id of the person, and the day on which a row arrived."""
-        person, arrived = self.privacy.person, self.source.arrived
-        return (*self.columns, *([person.id_column] if person else []), *([arrived] if arrived else []))
+        """Columns that a source must have: the declared ones, the id of the person, the day on which a row arrived, and its sign."""
+        person, more = self.privacy.person, (self.source.arrived, self.source.sign)
+        return (*self.columns, *([person.id_column] if person else []), *filter(None, more))
+
+    @property
+    def takes_back(self) -> bool:
+        """See `Declared`."""
+        return self.source.sign is not None
 
     @property
     def shots(self) -> tuple[int, ...]:

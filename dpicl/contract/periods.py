@@ -46,6 +46,11 @@ def period_at(every: Every, when: datetime) -> str:
     }[every]
 
 
+def clock() -> datetime:
+    """The time, which decides what period it is and which are over."""
+    return datetime.now(UTC)
+
+
 def read_period(text: str) -> str:
     """A period typed by a user.
 

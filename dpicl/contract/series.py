@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from dpicl.contract.declared import Declared
 from dpicl.contract.models import Contract
-from dpicl.errors import DeclarationError
+from dpicl.errors import DeclarationError, ParameterError
 
 
 def check_no_series(contract: Declared, file: str) -> None:
@@ -23,12 +25,13 @@ def check_series(contract: Contract, file: str) -> None:
     if contract.releases.horizon is None:
         if source.arrived is not None:
             raise DeclarationError(file, "source.arrived", "has no meaning without a horizon", "no such key, or `releases.horizon`")
+        if source.sign is not None:
+            raise DeclarationError(file, "source.sign", "has no meaning without a horizon", "no such key, or `releases.horizon`")
         check_no_series(contract, file)
         return
     if source.arrived is None:
         raise DeclarationError(file, "source.arrived", "is missing", "the column with the day on which a row arrived")
-    if source.arrived in (*contract.columns, *source.ignore, *([person.id_column] if person else [])):
-        raise DeclarationError(file, "source.arrived", "is also used otherwise", "a column of the source that is used nowhere else")
+    _check_columns(contract, file)
     if privacy.budget.benchmark:
         raise DeclarationError(file, "releases.horizon", "has no meaning for a benchmark", "no such key: its rows stay as they are")
     if not privacy.budget.delta:
@@ -40,9 +43,40 @@ def check_series(contract: Contract, file: str) -> None:
         _check_person(person.max_rows, person.max_rows_in_horizon, file)
 
 
+def _check_columns(contract: Contract, file: str) -> None:
+    """What says when a row arrived, and whether it takes another one back, is used for nothing else."""
+    person = contract.privacy.person
+    used = (*contract.columns, *contract.source.ignore, *([person.id_column] if person else []))
+    for key, column, others in (
+        ("arrived", contract.source.arrived, used),
+        ("sign", contract.source.sign, (*used, contract.source.arrived)),
+    ):
+        if column is not None and column in others:
+            raise DeclarationError(file, f"source.{key}", "is also used otherwise", "a column of the source that is used nowhere else")
+    if contract.source.sign is not None and person is None:  # a row and its correction would be two units, each protected by itself
+        raise DeclarationError(
+            file, "source.sign", "is given where rows are protected", "`unit: person`, whose rows and corrections count together"
+        )
+
+
 def _check_person(per_period: int, in_horizon: int | None, file: str) -> None:
     key = "privacy.person.max_rows_in_horizon"
     if in_horizon is None:
         raise DeclarationError(file, key, "is missing", "how many rows of a person enter in all periods together")
     if in_horizon < per_period:
         raise DeclarationError(file, key, f"is {in_horizon}, fewer than max_rows", f"{per_period} or more")
+
+
+def window_places(contract: Contract, *, until: str | None, window: int | None, now: datetime) -> tuple[int, int]:
+    """The first and last period that rows are made of, counted from 1: so many up to `until`, all and the last one that is over if left out.
+    Raises ParameterError: that one is not over, or belongs to no period of the horizon; or a window of none.
+    """
+    calendar = contract.releases.calendar
+    over = calendar.over_by(now, contract.releases.every)
+    last = over if until is None else calendar.index(until)
+    if not 1 <= last <= over:
+        named = calendar.periods[0] if until is None else until
+        raise ParameterError("period", named, f"a period of {contract.name} that is over in UTC; its rows are counted then")
+    if window is not None and window < 1:
+        raise ParameterError("window", window, "a number of periods, 1 or more")
+    return max(1, last - (window or last) + 1), last

@@ -72,7 +72,7 @@ class Query(Frozen):
 class Source(Origin):
     """Origin, licence and checksum, and at least one place to get the rows from."""
 
-    later: ClassVar[tuple[str, ...]] = ("folder", "query", "moved_from", "frame", "arrived")
+    later: ClassVar[tuple[str, ...]] = ("folder", "query", "moved_from", "frame", "arrived", "sign")
     earlier: ClassVar[dict[str, str]] = {"moved_from": "formerly"}
 
     bundled: Literal["breast_cancer"] | None = None
@@ -97,6 +97,10 @@ class Source(Origin):
     """Columns of the file to ignore."""
     arrived: Name | None = None
     """Of a series (`releases.horizon`): the column with the day on which a row arrived, such as 2027-01-31; it is used for nothing else."""
+    sign: Name | None = None
+    """Of a series that protects persons: the column with 1 for a row that comes, and -1 for one that takes an earlier row of that person back.
+    Both count among the person's rows.
+    """
     missing: Category | None = None
     """A word that stands for a missing value, beside an empty cell; rows that have it in a column that is not nullable are dropped."""
 

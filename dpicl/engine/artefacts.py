@@ -25,6 +25,8 @@ from dpicl.types import PrivateTable, QueryTable, ReleasedRows, SplitTable
 TABLE, TRAIN, DIGEST = "private_table.arrow", "private_train.arrow", "private_digest.json"
 TEST, QUERIES = "queries_test.arrow", "queries_asked.npz"
 ROWS, DRAFTS = "released_rows.npz", "private_drafts.npz"
+MADE = "periods.json"
+"""Of a unit that makes a series: a sentence on the periods of each of its horizons."""
 PUBLIC_TEXTS, WRITING = "public_texts.json", "progress"
 """What a model writes from the instruction alone; the progress of every unit whose rows a model reads."""
 ASKED = "queries/{dataset}.parquet"

@@ -17,7 +17,7 @@ from dpicl.accounting.ledger import Ledger
 from dpicl.contract import Contract, Declared
 from dpicl.contract.base import TODAY
 from dpicl.contract.load import contract_digest
-from dpicl.engine.artefacts import RESULTS, TEST, finite, read_test, table_folder
+from dpicl.engine.artefacts import MADE, RESULTS, TEST, finite, read_test, table_folder
 from dpicl.engine.editions import smaller_than_published
 from dpicl.engine.files import read_json, write_csv, write_json
 from dpicl.engine.models import DESCRIPTIONS, describe_model
@@ -193,12 +193,14 @@ def _command(plan: Plan) -> str:
 
 
 def spending_sentences(folder: Path, units: Mapping[str, Unit], settings: Settings) -> list[str]:
-    """One sentence per account on what this run was charged and what is spent in all."""
+    """One sentence per account on what this run was charged and what is spent in all; then on the periods of each horizon."""
     spending = spending_of(folder, units)
     if not spending:
         return []
     with open_ledger(settings) as ledger:
-        return [spending_sentence(ledger, account, releases, charged) for account, (releases, charged) in sorted(spending.items())]
+        spent = [spending_sentence(ledger, account, releases, charged) for account, (releases, charged) in sorted(spending.items())]
+    made = [folder / "units" / key / MADE for key in units]
+    return [*spent, *(sentence for path in made if path.exists() for sentence in read_json(path))]
 
 
 def spending_sentence(ledger: Ledger, account: str, releases: int, charged: int) -> str:

@@ -7,6 +7,7 @@ its schedule. The forecast reads contracts, ledger and clock, and no row.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import islice, takewhile
@@ -14,13 +15,15 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
 
-from dpicl.contract.periods import period_at
+from dpicl.contract.declared import Declared
+from dpicl.contract.periods import Every, period_at
 from dpicl.engine.pipelines import Pipeline
 from dpicl.engine.plan import draft_plan
 from dpicl.engine.quote import charges
 from dpicl.engine.releases import open_ledger
 from dpicl.engine.settings import Settings
 from dpicl.errors import DeclarationError
+from dpicl.methods import METHODS
 
 MOST_RUNS = 10_000
 
@@ -58,6 +61,11 @@ class Forecast:
         return f"{budget}; enough for {self.affordable} of {self.due} new periods of {self.horizon_days} days{until}"
 
 
+def _every(contract: Declared, methods: Iterable[str]) -> Every:
+    """How often a run is charged: of a horizon, which is charged with its first period, once."""
+    return "once" if any(METHODS[one].is_series(contract) for one in methods) else contract.releases.every
+
+
 def forecast(name: str, pipeline: Pipeline, settings: Settings, now: datetime | None = None) -> list[Forecast]:
     """One line per account with a cap that a scheduled pipeline spends from; none without a schedule.
 
@@ -77,7 +85,7 @@ def forecast(name: str, pipeline: Pipeline, settings: Settings, now: datetime | 
     runs = list(islice(takewhile(lambda time: time <= end, times), MOST_RUNS))
     plan = draft_plan(name, schedule.parameters, settings, when=runs[0] if runs else now)
     first_runs: dict[tuple[str, ...], datetime] = {}  # of a period of one of the data sets
-    every = [settings.declared(name).releases.every for name in plan.pipeline.datasets]  # read once, not for every minute of a schedule
+    every = [_every(settings.declared(name), plan.pipeline.methods) for name in plan.pipeline.datasets]  # read once, not for every minute
     for run in runs:
         first_runs.setdefault(tuple(period_at(one, run) for one in every), run)
     paying = list(first_runs.values())

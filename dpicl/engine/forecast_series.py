@@ -10,8 +10,8 @@ from dpicl.accounting.ledger import Entry, Ledger
 from dpicl.contract import Contract
 from dpicl.contract.periods import Calendar
 from dpicl.engine.accounts import account_of, addresses_of
+from dpicl.engine.horizon import PART
 from dpicl.engine.releases import open_ledger
-from dpicl.engine.series import PART
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError, ParameterError
 from dpicl.methods import METHODS

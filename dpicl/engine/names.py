@@ -49,6 +49,11 @@ def parameters_of(contract: Declared, unit: Unit, cell: Cell, writer: str = "", 
     }
 
 
+def period_named(contract: Declared, unit: Unit, period: str) -> str:
+    """The period that names releases: that which they are made for; of a horizon its first one, whatever is made of it."""
+    return contract.releases.calendar.periods[0] if METHODS[unit.method].is_series(contract) else period
+
+
 def public_facts(
     contract: Declared, unit: Unit, cell: Cell, *, period: str, writer: str = "", embedder: str = "", extra: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from dpicl.engine.batches import parts_of
 from dpicl.engine.run_folder import open_unit, read_plan
 from dpicl.engine.stage import Stage
+from dpicl.engine.stages.advance import advance
 from dpicl.engine.stages.charge import charge, release
 from dpicl.engine.stages.consult import consult
 from dpicl.engine.stages.draw import count, derive_stage, draw_stage, prepare_stage
@@ -42,7 +43,7 @@ def stages() -> tuple[Stage, ...]:
     """Every stage up to a unit's results, in the order of a run: those that draw, of all methods."""
     drawing = [stage for name in METHODS for stage in drawing_stages(name)]
     deriving = [stage for name in METHODS for stage in deriving_stages(name)]
-    before = (probe, ingest, prepare_batches, validate, split, charge, count)
+    before = (probe, ingest, prepare_batches, validate, split, advance, charge, count)
     after = (serialize, score, fit_baselines, evaluate)
     return tuple(dict.fromkeys((*before, *drawing, release, *deriving, *after)))
 
@@ -73,8 +74,11 @@ def rows_ready(run: str, dataset: str) -> Iterator[Group]:
 
 
 def published(run: str, unit_key: str) -> Iterator[Group]:
-    """Charge a unit, draw and publish."""
+    """Charge a unit, draw and publish; of a horizon, all its periods that are over and missing."""
     unit = read_plan(Path(run)).units[unit_key]
+    if METHODS[unit.method].makes_series and METHODS[unit.method].is_series(open_unit(run, unit_key).declared):
+        yield [Step(advance, (run, unit_key))]
+        return
     yield [Step(charge, (run, unit_key))]
     if parts := parts_of(run, unit.dataset):
         yield [Step(count, (run, unit_key, part, parts)) for part in range(parts)]

@@ -27,6 +27,7 @@ Replaceable = Literal[
     "sampling_rates",
     "queries",
     "draws",
+    "window",
     "model",
     "generator",
     "writer",
@@ -81,7 +82,7 @@ class Pipeline(Frozen):
     """A grid of runs, or (`kind: amplification`) a table of privacy costs that needs no model."""
 
     earlier: ClassVar[dict[str, str]] = {"generator": "writer"}
-    later: ClassVar[tuple[str, ...]] = ("draws", "embedder")
+    later: ClassVar[tuple[str, ...]] = ("draws", "embedder", "window")
 
     title: Text
     """Title in lists and reports."""
@@ -115,6 +116,8 @@ class Pipeline(Frozen):
     """How often each query is asked, each time with shots drawn anew from the same released rows: free of charge where queries are public.
     Probabilities of the answers are averaged, and shown beside those of the first draw. Methods that release no rows ask once.
     """
+    window: Annotated[int, Field(ge=1)] | None = None
+    """Of tables with a horizon (`releases.horizon`): the number of last periods that rows are made of, free of charge; all if left out."""
     model: Annotated[str, Field(min_length=1, max_length=300)] = "tiny"
     """The model that answers: a name of `models`, a folder, a hub id, or a server's URL#MODEL."""
     generator: Annotated[str, Field(min_length=1, max_length=300)] | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
@@ -11,7 +11,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from dpicl.contract import Contract, Declared, TextContract
-from dpicl.contract.periods import ONCE, period_at, read_period
+from dpicl.contract.periods import ONCE, clock, period_at, read_period
+from dpicl.contract.series import window_places
 from dpicl.engine.pipelines import Pipelines, find_pipeline, load_pipelines, override
 from dpicl.engine.quote import AccountQuote, quote_plan
 from dpicl.engine.run_folder import ONE_RELEASE, Plan, check_stored, check_versions, pin_contracts, read_plan, run_folder, write_plan
@@ -156,7 +157,7 @@ def draft_plan(
     if "model" not in stated and any(METHODS[method].model_reads_rows for method in pipeline.methods):
         for name in pipeline.datasets:
             check_named(settings.declared(name), "--model")
-    periods = periods_of(pipeline.datasets, settings, period, when)
+    periods = periods_of(pipeline.datasets, settings, period, when, pipeline.methods)
     editions = editions_of(pipeline.datasets, settings)
     return Plan(run_id, pipeline_name, pipeline, resolve_model(pipeline.model, models), writer, periods, embedder, editions)
 
@@ -167,14 +168,30 @@ def editions_of(datasets: Iterable[str], settings: Settings) -> dict[str, str]:
     return {one.name: one.edition_of.name for one in contracts if isinstance(one, TextContract) and one.edition_of}
 
 
-def periods_of(datasets: Iterable[str], settings: Settings, period: str | None = None, when: datetime | None = None) -> dict[str, str]:
+def periods_of(
+    datasets: Iterable[str], settings: Settings, period: str | None = None, when: datetime | None = None, methods: Sequence[str] = ()
+) -> dict[str, str]:
     """The period of each data set's releases, but those that are made once: `period` for all of them, or what their contracts say of the
-    time `when`, now if None. Raises ParameterError: `period` is none.
+    time `when`, now if None. Where the `methods` count a horizon it is the last period that is over then.
+    Raises ParameterError: `period` is none, or some methods count a horizon and others do not.
     """
-    chosen = None if period is None else read_period(period)
-    at = when or datetime.now(UTC)
-    periods = {name: chosen or period_at(settings.declared(name).releases.every, at) for name in datasets}
+    chosen, at = None if period is None else read_period(period), when or clock()
+    periods = {name: _period_of(settings.declared(name), chosen, at, methods) for name in datasets}
     return {name: one for name, one in periods.items() if one != ONCE}
+
+
+def _period_of(contract: Declared, chosen: str | None, at: datetime, methods: Sequence[str]) -> str:
+    counting = [name for name in methods if METHODS[name].is_series(contract)]
+    if not counting:
+        return chosen or period_at(contract.releases.every, at)
+    if other := next((name for name in methods if name not in counting), None):  # it would release the period that is not over yet
+        raise ParameterError(
+            "methods", other, f"{', '.join(counting)} alone, which counts the horizon of {contract.name}; others in another run"
+        )
+    calendar = contract.releases.calendar
+    if chosen is not None:
+        _ = calendar.index(chosen)
+    return chosen or calendar.periods[max(1, calendar.over_by(at, contract.releases.every)) - 1]
 
 
 def registry(pipelines: Pipelines, file: str) -> dict[str, ModelSpec]:
@@ -227,10 +244,27 @@ def _check_unit(contract: Declared, unit: Unit, plan: Plan) -> None:
         check_embedder(plan.embedder)
     if plan.pipeline_name != ONE_RELEASE:
         method.refuse_run(contract)
+        _check_periods(contract, unit, plan)
     method.check(contract, unit)
     method.releases(contract, unit)  # refuses what has no price
     if isinstance(contract, Contract):
         check_noise(contract, unit, anyway=plan.pipeline.anyway)
+
+
+def _check_periods(contract: Declared, unit: Unit, plan: Plan) -> None:
+    """What a run makes of a horizon is over, and a window is of one."""
+    if not METHODS[unit.method].is_series(contract):
+        check_window(contract, unit, plan.pipeline.window)
+        return
+    assert isinstance(contract, Contract)
+    window_places(contract, until=plan.period_of(unit.dataset), window=plan.pipeline.window, now=clock())
+
+
+def check_window(contract: Declared, unit: Unit, window: int | None) -> None:
+    """Refuse a window of periods where no horizon is counted. Raises ParameterError: one is given."""
+    if window is not None:
+        expected = f"no such option: {contract.name} has no horizon that {METHODS[unit.method].title} counts"
+        raise ParameterError("window", window, expected)
 
 
 def check_writer(contract: Declared, unit: Unit, writer: ModelSpec) -> None:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ from dpicl.engine.accounts import account_of, addresses_of, open_account
 from dpicl.engine.artefacts import read_queries
 from dpicl.engine.files import PRIVATE_MODE, publish, read_json, write_json
 from dpicl.engine.models import fingerprint
-from dpicl.engine.names import QUERIES, WRITER, public_facts, standing
+from dpicl.engine.names import QUERIES, WRITER, period_named, public_facts, standing
 from dpicl.engine.receipts import artefact_of, check_not_lost, check_not_shorter, write_receipt
 from dpicl.engine.run_folder import UnitFolder, read_plan
 from dpicl.engine.settings import Settings
@@ -157,6 +157,7 @@ def named_releases(
         PrivacyError: the rows belong to another account, or it protects something else than the releases do.
     """
     check_ledger(contract, settings)
+    period = period_named(contract, unit, period)
     if opens:
         account: Account | None = open_account(ledger, contract, unit.method, settings)
     else:
@@ -191,13 +192,7 @@ class UnitReleases:
         """Charge every release that was not charged before, as `charge` does; gives those that nothing is published for."""
         answers = {cell: self.charge(ledger, cell) for cell in self.named}
         charged = sum(answer.is_new for answer in answers.values())
-        if charged or not (self.folder.path / SPENDING).exists():
-            spending = {
-                "releases": len({release.release_id for release in self.named.values()}),
-                "charged_now": charged,
-                "account": next(iter(self.named.values())).account,
-            }
-            write_json(self.folder.path / SPENDING, spending, replace=True)
+        note_spending(self.folder, self.named.values(), charged)
         return [cell for cell, answer in answers.items() if answer.artefact_sha256 is None]
 
     def charge(self, ledger: Ledger, cell: Cell) -> Reservation:
@@ -257,6 +252,14 @@ class UnitReleases:
 
     def _draft(self, release: Release, sha256: str) -> Path:
         return artefact_of(self.folder.settings, release).with_name(f"{release.release_id}.{sha256}.draft")
+
+
+def note_spending(folder: UnitFolder, releases: Collection[Release], charged: int) -> None:
+    """Store how many releases a unit has and how many are charged now; where none is, what an earlier try noted stands."""
+    if charged or not (folder.path / SPENDING).exists():
+        account = next(iter(releases)).account
+        spending = {"releases": len({one.release_id for one in releases}), "charged_now": charged, "account": account}
+        write_json(folder.path / SPENDING, spending, replace=True)
 
 
 def plan_facts(folder: UnitFolder) -> dict[str, Any]:

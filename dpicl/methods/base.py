@@ -136,12 +136,17 @@ class Method(ABC):
 
     def check(self, contract: Declared, unit: Unit) -> None:
         """Refuse what cannot be guaranteed, before any private row is read.
-        Raises PrivacyError: the contract is a draft; no noise on a table that is not a benchmark; or what the method itself refuses.
+        Raises PrivacyError: the contract is a draft, or has rows that take others back; no noise on a table that is not a benchmark; or what the method itself refuses.
         """
         if contract.draft:
             raise PrivacyError(
                 f"{contract.name}: is a draft, and its lines marked LOOKED hold what rows say; write what is publicly known there, then "
                 "take `draft: true` out"
+            )
+        if contract.takes_back and not self.is_series(contract):
+            raise PrivacyError(
+                f"{contract.name}: some of its rows take others back (`source.sign`), which {self.title} would count as rows that come; "
+                "expected a method that counts its horizon"
             )
         if not contract.privacy.budget.benchmark and any(math.isinf(epsilon) for epsilon in unit.epsilons):
             raise PrivacyError(

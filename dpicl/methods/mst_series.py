@@ -16,7 +16,7 @@ Paper       MST [MMS21], counted by the counters of [HKU25] (`continual_counts`)
          their model as of any release of MST-TabICL                    `graphical_model`
 
 Proof: (1) and (3) are each the post-processing of so many seconds of one Brownian motion, on every path (`continual_counts`), and so is a
-choice (`noisy_steps`): a score moves by a row at most, so that a unit moves the difference of two by 2 k, or 4 k where its rows are replaced.
+choice (`noisy_steps`): a score moves by a row at most, be it counted 1 or -1, so that a unit moves the difference of two by 2 k, or 4 k where its rows are replaced.
 How many pairs share (3) is known when it begins. All are interleaved, and together last mu^2 seconds [ST22].
 
 Symbols     d columns but the label, T periods, u the structure's, mu of (epsilon, delta).
@@ -26,7 +26,7 @@ Not covered more rows of a unit than k and c; the number of periods, which is pu
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import chain
 
@@ -69,7 +69,8 @@ class Series:
         chosen = structure or max(1, periods // 12)
         if chosen > periods:
             raise ParameterError("structure", structure, f"one of the {periods} periods of {contract.name}, counted from 1")
-        rows = Contribution(person.rows_in_horizon, person.max_rows) if person else Contribution(1, 1)
+        bounds = (person.rows_in_horizon, person.max_rows) if person else (1, 1)
+        rows = Contribution(*bounds, corrections=contract.takes_back)
         total = GaussianTotal.of(epsilon, delta=delta, neighbours=Neighbours(privacy.neighbours), unit=privacy.unit)
         return Series(tuple(sizes), periods, rows, total, chosen)
 
@@ -87,7 +88,7 @@ class Series:
     def pairs(self, count: int) -> ContinualCounts:
         """Equation (3) of so many pairs."""
         most = self.contribution.rows
-        unit = self.contribution if self.structure == 1 else Contribution(most, most)
+        unit = self.contribution if self.structure == 1 else replace(self.contribution, per_period=most)
         return ContinualCounts.spending(self._budget.times(SECOND), self.periods - self.structure + 1, count, unit, self.total.neighbours)
 
     @property

@@ -88,14 +88,6 @@ class MstTabicl(CentralRows[Counts]):
                 "noise", chosen.noise, f"gaussian: {contract.name} has a horizon of periods, which is counted with that noise"
             )
 
-    def refuse_run(self, contract: Contract) -> None:
-        """A series is made by its own command, period after period. Raises PrivacyError: this is a run's."""
-        if self.is_series(contract):
-            raise PrivacyError(
-                f"{contract.name}: its periods are released by `dpicl protect {contract.name}` or `dpicl synth {contract.name}`, each once "
-                "under one charge; `run` makes no releases of a horizon"
-            )
-
     def series(self, contract: Contract, unit: Unit, cell: Cell) -> Series:
         """The horizon that a contract states. Raises PrivacyError: its budget has no such delta; ParameterError: there is no such structure."""
         self.refuse(contract, unit)
@@ -161,7 +153,7 @@ class MstTabicl(CentralRows[Counts]):
             periods = contract.releases.calendar.periods
             return (
                 f"All {len(periods)} periods from {periods[0]} to {periods[-1]} together are ({nominal.epsilon:.4g}, {nominal.delta:.2g})-DP, "
-                "charged once; rows of any window of them demonstrate for any number of queries and shots."
+                f"charged once{', corrections included' if contract.takes_back else ''}; rows of any window of them demonstrate for any number of queries and shots."
             )
         promise = f"({nominal.epsilon:.4g}, {nominal.delta:.2g})" if nominal.delta else f"{nominal.epsilon:.4g}"
         return (

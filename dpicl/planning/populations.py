@@ -75,6 +75,8 @@ def population(contract: Contract, rows: int, signal: float, rng: np.random.Gene
         values = values.append_column(contract.privacy.person.id_column, [list(map(str, range(len(codes))))])
     if contract.source.arrived:  # all at once
         values = values.append_column(contract.source.arrived, [[str(contract.releases.first)] * len(codes)])
+    if contract.source.sign:  # to stay
+        values = values.append_column(contract.source.sign, [["1"] * len(codes)])
     return Population(PrivateTable(typed_table(values, contract, "made-up rows")), codes, rows, truth)
 
 

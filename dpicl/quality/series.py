@@ -18,8 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpicl.methods.mst_series import Arrays, Series
-from dpicl.tabular.central.graphical_model import NoisyMarginal
+from dpicl.methods.mst_series import COLUMNS, Arrays, Series
 
 _SURE = 5
 """Deviations of its noise that a window's number of rows must be above, for its shares to mean something."""
@@ -48,11 +47,10 @@ class Drift:
 
 def rows_by_period(series: Series, released: Sequence[Arrays], names: Sequence[str]) -> list[PeriodRows]:
     """Of each published period."""
-    found = []
-    for period in range(1, len(released) + 1):
-        arrived, total = (_rows(series.window(released, first, period)) for first in (period, 1))
-        found.append(PeriodRows(names[period - 1], *arrived, *total))
-    return found
+    periods = range(1, len(released) + 1)
+    arrived, total = (window_rows(series, released, [(first or last, last) for last in periods]) for first in (0, 1))
+    of_periods = zip(names, arrived.rows, arrived.deviations, total.rows, total.deviations, strict=False)
+    return [PeriodRows(name, *map(float, numbers)) for name, *numbers in of_periods]
 
 
 def drifts(series: Series, released: Sequence[Arrays], columns: Sequence[str], window: int) -> list[Drift]:
@@ -84,9 +82,20 @@ def _drift(name: str, recent: np.ndarray, earlier: np.ndarray, covariance: np.nd
     return Drift(name, statistic, cells - 1, float(chdtrc(cells - 1, statistic)))
 
 
-def _rows(marginals: Sequence[NoisyMarginal]) -> tuple[float, float]:
-    """The estimate of least variance of how many rows there are, and its deviation, as columns' noise is independent."""
-    columns = [one for one in marginals if len(one.columns) == 2]
-    weights = np.array([1 / max(one.scale**2 * one.counts.size, 1e-12) for one in columns])
-    totals = np.array([one.counts.sum() for one in columns])
-    return float(weights @ totals / weights.sum()), float(weights.sum() ** -0.5)
+@dataclass(frozen=True)
+class WindowRows:
+    """By window: the estimate of least variance of how many rows it has, and its deviation; and that of the noise in every count of a column."""
+
+    rows: np.ndarray
+    deviations: np.ndarray
+    of_counts: np.ndarray
+
+
+def window_rows(series: Series, released: Sequence[Arrays], windows: Sequence[tuple[int, int]]) -> WindowRows:
+    """Of windows (first, last) of published periods, from every column's sum, as their noise is independent."""
+    counters, cells = series.columns, np.array([size * series.sizes[-1] for size in series.sizes[:-1]])
+    ends = np.cumsum(cells)[:-1]
+    totals = counters.windows((np.array([part.sum() for part in np.split(one[COLUMNS], ends)]) for one in released), windows)
+    of_counts = np.sqrt(np.diagonal(counters.covariance(windows)))
+    weights = 1 / cells
+    return WindowRows(totals @ weights / weights.sum(), of_counts / np.sqrt(weights.sum()), of_counts)

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from dpicl.contract import TextContract
+from dpicl.contract.periods import clock
 from dpicl.engine.benchmarks import check_published, content_digest
 from dpicl.engine.one_release import Published, plan_of, release_once
 from dpicl.engine.plan import check_plan
 from dpicl.engine.quote import AccountQuote, quote_plan
 from dpicl.engine.releases import one_ledger
 from dpicl.engine.run_folder import Plan
-from dpicl.engine.series import clock, release_planned, window_of
+from dpicl.engine.series import release_planned, window_of
 from dpicl.engine.settings import Settings
 from dpicl.engine.text_release import not_released, standing_texts, texts_plan, wanted_texts
 from dpicl.errors import ParameterError

@@ -1,4 +1,4 @@
-"""A page over all periods of a series: what is spent, how many rows came with what noise, and which columns drift. Costs nothing."""
+"""A page over all periods of a series: what is spent, how good each period's rows are, how many came, and which columns drift. Costs nothing."""
 
 from __future__ import annotations
 
@@ -6,30 +6,49 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dpicl.engine.horizon import Horizon
 from dpicl.engine.one_release import plan_of
 from dpicl.engine.releases import open_ledger
-from dpicl.engine.series import Horizon
 from dpicl.engine.settings import Settings
-from dpicl.errors import LedgerError, ParameterError
+from dpicl.errors import LedgerError, ParameterError, SourceError
 from dpicl.methods import METHODS
+from dpicl.methods.mst_series import Arrays
+from dpicl.methods.mst_tabicl import MstTabicl
 from dpicl.quality.series import Drift, PeriodRows, drifts, rows_by_period
-from dpicl.report.blocks import Cell, Pairs, Report, Section, Table, Text
+from dpicl.quality.series_accuracy import MOST_MODELS, PeriodAuc, PeriodErrors, RowMaker, errors_by_period
+from dpicl.report.blocks import Cell, Figure, Pairs, Report, Section, Table, Text
 from dpicl.report.html import to_html
+from dpicl.report.series_figure import period_figure
+from dpicl.tabular.reading.queries import load_queries
+from dpicl.types import QueryTable
 
 _ROWS = (
-    "Rows that entered, from published sums: the noise of each number has the standard deviation beside it. A period's own number is little but "
-    "noise where few rows come; that of all periods is what the budget is spent on."
+    "Rows that entered{less}, from published sums: the noise of each number has the standard deviation beside it. A period's own number is little "
+    "but noise where few rows come; that of all periods is what the budget is spent on."
 )
 _DRIFT = (
     "The last {window} periods against all before, by columns with the label: a chi-square test that takes the noise of both, and that they share "
     "some of it, into account. A small chance says that the shares have changed. With {columns} columns looked at, one of them is below "
     "{one_in} by chance in one page of twenty."
 )
+_ERRORS = (
+    "What noise alone is expected to do to a column: the share of rows that its counts have in another bin than they should (total variation, 1 at "
+    "most), by as many rows as the sums say there are. Of rows of all periods until one, and of the last {window} of these; the mean over columns."
+)
+_AUC = (
+    "AUC of logistic regression that is fitted on rows of each model, on {count} public rows, with the standard deviation that so few rows give it. "
+    "It says how well the rows predict what is like these public rows, not what comes next. {some}"
+)
+_NO_LABEL, _NO_QUERIES = (
+    "The contract has no label to predict.",
+    "The contract declares no public rows (`queries`) to test a classifier on.",
+)
+_ONE_ANSWER = "All public rows have one answer, of which no AUC can be told."
 
 
 @dataclass(frozen=True)
 class SeriesFacts:
-    """What the page says: public names, the account, and what follows from published sums."""
+    """What the page says: public names, the account, and what follows from published sums and public rows. `untested` is why there is no AUC."""
 
     contract: str
     statement: str
@@ -40,17 +59,23 @@ class SeriesFacts:
     rows: Sequence[PeriodRows]
     drifts: Sequence[Drift]
     window: int
+    takes_back: bool
+    errors: Sequence[PeriodErrors]
+    aucs: Sequence[PeriodAuc]
+    public_rows: int
+    untested: str
 
 
 def series_facts(dataset: str, settings: Settings, *, epsilon: str, options: Mapping[str, Any], window: int) -> SeriesFacts:
-    """Of the horizon that a contract states, at this epsilon; reads published sums only.
-    Raises ParameterError: the contract has no horizon; LedgerError: none of its periods is released.
+    """Of the horizon that a contract states, at this epsilon; reads published sums and public rows only.
+    Raises ParameterError: the contract has no horizon; LedgerError: none of its periods is released; DataError: the public rows break a rule.
     """
     contract, plan = settings.contract(dataset), plan_of(dataset, None, settings, epsilon=epsilon, shots=1, options=options)
     ((_, unit),) = plan.units.items()
     method = METHODS[unit.method]
     if not method.is_series(contract):
         raise ParameterError("contract", dataset, "one with a horizon of periods, `releases.horizon`")
+    assert isinstance(method, MstTabicl)
     with open_ledger(settings) as ledger:
         horizon = Horizon.of(ledger, plan, contract, unit, settings)
         released = horizon.published(horizon.series.periods)
@@ -58,19 +83,38 @@ def series_facts(dataset: str, settings: Settings, *, epsilon: str, options: Map
             raise LedgerError(
                 f"{dataset}: no period of this horizon is released; expected `dpicl protect {dataset}` with the same --epsilon first"
             )
-        account, names = horizon.release.account, contract.releases.calendar.periods
+        account, names, series = horizon.release.account, contract.releases.calendar.periods, horizon.series
         cap = next(one.epsilon_cap for one in ledger.accounts() if one.name == account)
-        return SeriesFacts(
-            dataset,
-            method.statement(contract, unit, horizon.cell, method.releases(contract, unit)[horizon.cell]),
-            account,
-            ledger.spent(account).epsilon,
-            cap,
-            horizon.series.periods,
-            rows_by_period(horizon.series, released, names),
-            drifts(horizon.series, released, contract.features, window),
-            window,
-        )
+        spent = ledger.spent(account).epsilon
+    return SeriesFacts(
+        dataset,
+        method.statement(contract, unit, horizon.cell, method.releases(contract, unit)[horizon.cell]),
+        account,
+        spent,
+        cap,
+        series.periods,
+        rows_by_period(series, released, names),
+        drifts(series, released, contract.features, window),
+        window,
+        contract.takes_back,
+        errors_by_period(series, released, names, contract.features, window),
+        *_tested(RowMaker(method, contract, unit, horizon.cell, series), released, settings, window),
+    )
+
+
+def _tested(rows: RowMaker, released: Sequence[Arrays], settings: Settings, window: int) -> tuple[list[PeriodAuc], int, str]:
+    """On public rows; how many these are; or why there is no AUC."""
+    contract = rows.contract
+    if contract.label is None:
+        return [], 0, _NO_LABEL
+    try:
+        public = load_queries(contract, data_folder=settings.data)
+    except SourceError as error:
+        return [], 0, f"No classifier is tested: {error}."
+    if public is None:
+        return [], 0, _NO_QUERIES
+    aucs = rows.aucs_by_period(released, contract.releases.calendar.periods, QueryTable(public), window)
+    return aucs, public.num_rows, "" if aucs else _ONE_ANSWER
 
 
 def series_page(facts: SeriesFacts) -> str:
@@ -79,16 +123,62 @@ def series_page(facts: SeriesFacts) -> str:
     tiles = (("Periods released", f"{len(facts.rows)} of {facts.periods}"), ("ε spent", f"{facts.spent:.4g}"), ("Cap", cap))
     budget = f"Account {facts.account}: all periods of this horizon were charged with its first; those to come cost nothing more."
     opening = (Pairs(tiles, are_tiles=True), Text(budget))
-    return to_html(Report(f"Series of {facts.contract}", facts.statement, opening, (_drift(facts), _rows(facts.rows))))
+    return to_html(Report(f"Series of {facts.contract}", facts.statement, opening, (_accuracy(facts), _drift(facts), _rows(facts))))
 
 
-def _rows(rows: Sequence[PeriodRows]) -> Section:
+def _accuracy(facts: SeriesFacts) -> Section:
+    recent, names = f"last {facts.window}", [one.period for one in facts.errors]
+    head = (*Cell.of_text("period"), *map(Cell, ("all until then", "worst column", recent, "worst column")))
+    lines = [
+        (
+            Cell(one.period),
+            Cell(f"{one.total:.3f}"),
+            Cell(f"{one.total_worst:.3f}", note=one.worst_column),
+            Cell(f"{one.recent:.3f}"),
+            Cell(f"{one.recent_worst:.3f}"),
+        )
+        for one in reversed(facts.errors)
+    ]
+    means = {"all until then": [one.total for one in facts.errors], recent: [one.recent for one in facts.errors]}
+    shown = (
+        Text(_ERRORS.format(window=facts.window)),
+        period_figure("Expected error of a column, the mean over columns", names, names, means, "expected error"),
+        Table("Expected error by period", head, tuple(lines)),
+    )
+    return Section("accuracy", "Accuracy by period", (*shown, *_aucs(facts, recent, names)))
+
+
+def _aucs(facts: SeriesFacts, recent: str, names: Sequence[str]) -> tuple[Text | Figure | Table, ...]:
+    if facts.untested:
+        return (Text(facts.untested),)
+    some = "" if len(facts.aucs) == len(names) else f"{MOST_MODELS} of the periods are judged, the first and the last among them."
+    by_way = {"all until then": [one.total for one in facts.aucs], recent: [one.recent for one in facts.aucs]}
+    head = (*Cell.of_text("period"), *map(Cell, ("all until then", "± of so few rows", recent, "± of so few rows")))
+    lines = [
+        (
+            Cell(one.period),
+            *(
+                Cell("" if value is None else f"{value:.3f}")
+                for value in (one.total, one.total_deviation, one.recent, one.recent_deviation)
+            ),
+        )
+        for one in reversed(facts.aucs)
+    ]
+    return (
+        Text(_AUC.format(count=facts.public_rows, some=some).rstrip()),
+        period_figure("AUC on public rows", names, [one.period for one in facts.aucs], by_way, "AUC"),
+        Table("AUC by period", head, tuple(lines)),
+    )
+
+
+def _rows(facts: SeriesFacts) -> Section:
     head = (*Cell.of_text("period"), *map(Cell, ("rows", "± noise", "all until then", "± noise")))
     lines = [
         (Cell(one.period), *(Cell(f"{value:,.0f}") for value in (one.arrived, one.arrived_deviation, one.total, one.total_deviation)))
-        for one in reversed(rows)
+        for one in reversed(facts.rows)
     ]
-    return Section("rows", "Rows by period", (Text(_ROWS), Table("Rows by period", head, tuple(lines))))
+    said = _ROWS.format(less=", less those that took others back" if facts.takes_back else "")
+    return Section("rows", "Rows by period", (Text(said), Table("Rows by period", head, tuple(lines))))
 
 
 def _drift(facts: SeriesFacts) -> Section:

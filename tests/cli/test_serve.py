@@ -9,6 +9,7 @@ import sqlite3
 import time
 import urllib.error
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ import pytest
 import yaml
 
 from tests.harness import World, end, install, shop, shop_rows, until
+from tests.library.series_contracts import series_tree, visits
+from tests.tasks.test_series import as_csv
 
 EVERY_MINUTE = {
     "title": "Both methods, every minute",
@@ -38,6 +41,15 @@ YEARLY = {
     "schedule": {"cron": "0 6 1 1 *", "timezone": "UTC", "horizon_days": 1826, "parameters": {"datasets": ["till"]}},
 }
 HURRIED = {**YEARLY, "title": "The same, in seven seconds", "schedule": {**YEARLY["schedule"], "timeout_hours": 0.002}}
+NIGHTLY = {
+    **EVERY_MINUTE,
+    "title": "Rows of the last two nights, every night",
+    "methods": ["mst_tabicl"],
+    "datasets": ["quay"],
+    "window": 2,
+    "options": {"mst_tabicl": {"noise": "gaussian"}},
+    "schedule": {"cron": "10 0 * * *", "timezone": "UTC", "horizon_days": 365},
+}
 POOLED = {**EVERY_MINUTE, "title": "For workers of a pool", "schedule": {**EVERY_MINUTE["schedule"], "work_pool": "hospital"}}
 
 
@@ -45,11 +57,14 @@ POOLED = {**EVERY_MINUTE, "title": "For workers of a pool", "schedule": {**EVERY
 def declared(world: World) -> dict[str, Any]:
     """What is served: the shipped pipelines, one that is due every minute, and others; beside it stands one for a pool."""
     content: dict[str, Any] = yaml.safe_load((world.root / "pipelines.yaml").read_text())
-    content["pipelines"] |= {"every-minute": EVERY_MINUTE, "on-demand": ON_DEMAND, "yearly": YEARLY, "hurried": HURRIED}
+    content["pipelines"] |= {"every-minute": EVERY_MINUTE, "on-demand": ON_DEMAND, "yearly": YEARLY, "hurried": HURRIED, "nightly": NIGHTLY}
     contract = shop("till", private=True)
     contract["releases"] = {"every": "year"}
     contract["privacy"] |= {"neighbours": "add-or-remove-one", "budget": {"epsilon": 2}}
     install(world, contract, shop_rows(80))
+    nights = series_tree(name="quay", source={"file": "quay.csv", "arrived": "day"})
+    nights["releases"]["first"] = (datetime.now(UTC) - timedelta(days=3)).date().isoformat()
+    install(world, nights, as_csv(visits()))
     plain = json.loads(
         json.dumps({**content, "pipelines": {**content["pipelines"], "of-a-pool": POOLED}})
     )  # no aliases of lists that two of them share
@@ -198,6 +213,20 @@ def test_a_budget_that_will_not_last_its_schedule_is_told(world: World, yearly: 
         "run", "yearly", "--datasets", "till", "--dry-run", COLUMNS="200", DPICL_PIPELINES=str(world.root / "served.yaml")
     ).stdout
     assert ["till", "1", "1", "0", "0.6201", "2", "1.38"] in [line.split() for line in quoted.splitlines()], quoted
+
+
+@pytest.mark.exhaustive
+def test_a_night_is_made_by_its_schedule_with_those_that_were_missed(world: World, deployed: dict[str, dict[str, Any]]) -> None:
+    """Three days are over; a second run, in the same night, makes none."""
+    for made in ("3 periods released now", "0 periods released now"):
+        flow_run = asked_for(world, "nightly")
+        until(lambda: ends_well(world, flow_run), 240, "the run", every=0.5)  # noqa: B023 - called at once
+        days = [(datetime.now(UTC) - timedelta(days=past)).date().isoformat() for past in (2, 1)]
+        (told,) = json.loads(next(begun(world, flow_run).glob("units/*/periods.json")).read_text())
+        assert told == f"quay: {made}, 3 of 12 in all; rows are of {days[0]} to {days[1]}."
+        assert f" · {days[1]} · " in world.ask(f"flow_runs/{flow_run}")["name"]
+    paid = world.dpicl("forecast", COLUMNS="400", DPICL_PIPELINES=str(world.root / "served.yaml")).stdout
+    assert "quay: its periods are paid from " in paid and ", 3 of 12 are released" in paid
 
 
 @pytest.mark.exhaustive

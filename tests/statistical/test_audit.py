@@ -27,6 +27,7 @@ from dpicl.tabular.central.group import assign, partition
 from tests.statistical.sizes import RUNS
 
 SLOW = (
+    "continual-counts-corrected",
     "continual-counts-replaced",
     "evolved-release",
     "few-shot-fixed",

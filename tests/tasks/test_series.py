@@ -19,10 +19,11 @@ from dpicl.engine import series
 from dpicl.engine.adopt import adopt
 from dpicl.engine.forecast_series import series_forecasts
 from dpicl.engine.frozen import FrozenPeriods
+from dpicl.engine.horizon import PART, Horizon
 from dpicl.engine.one_release import Published, plan_of
 from dpicl.engine.releases import open_ledger
 from dpicl.engine.run_folder import RELEASE_LOCK
-from dpicl.engine.series import PART, Horizon, release_planned
+from dpicl.engine.series import release_planned
 from dpicl.engine.settings import Settings
 from dpicl.engine.state.backup import back_up
 from dpicl.engine.state.clean import clean
@@ -49,12 +50,16 @@ def declare(place: Place, tree: dict[str, Any] | None = None) -> None:
     (place.root / "contracts" / f"{NAME}.yaml").write_text(yaml.safe_dump(tree or series_tree(), sort_keys=False))
 
 
-def put(place: Place, rows: list[dict[str, Any]]) -> None:
+def as_csv(rows: list[dict[str, Any]]) -> str:
     text = io.StringIO()
-    writer = csv.DictWriter(text, list(visit("", 1)), lineterminator="\n")
+    writer = csv.DictWriter(text, list(rows[0] if rows else visit("", 1)), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
-    (place.root / "data" / f"{NAME}.csv").write_text(text.getvalue())
+    return text.getvalue()
+
+
+def put(place: Place, rows: list[dict[str, Any]]) -> None:
+    (place.root / "data" / f"{NAME}.csv").write_text(as_csv(rows))
 
 
 def planned(epsilon: str = "2") -> Any:
@@ -273,9 +278,9 @@ def test_rows_are_protected_where_the_contract_says_so(place: Place) -> None:
     assert horizon.release.guarantee.unit == "row" and not len(first.entered.persons)
 
 
-def test_a_run_and_other_noise_are_refused_before_anything_is_charged(place: Place) -> None:
+def test_other_noise_and_other_methods_windows_are_refused_before_anything_is_charged(place: Place) -> None:
     answer = place.dpicl("run", "private-table", "--datasets", NAME, "--methods", "mst_tabicl", "--epsilons", "1")
-    assert answer.returncode == 2 and "its periods are released by `dpicl protect visits`" in answer.stderr
+    assert answer.returncode == 2 and "noise=laplace: expected gaussian: visits has a horizon" in answer.stderr
     with pytest.raises(ParameterError, match="gaussian: visits has a horizon"):
         dpicl.Session().protect(NAME, epsilon=1, noise="laplace")
     with pytest.raises(ParameterError, match="window=3: expected no such option"):
@@ -328,7 +333,18 @@ def test_a_page_over_all_periods_reads_no_row(place: Place) -> None:
     made = place.dpicl("series", NAME, "--epsilon", "2", "--window", "3", "--out", "page.html")
     assert made.returncode == 0 and made.stdout == "page.html: 9 of 12 periods\n", made.stderr
     page = (place.root / "page.html").read_text()
-    assert all(words in page for words in ("Series of visits", "2026-03-09", "Rows by period", "chance without drift", "All 12 periods"))
+    assert all(
+        words in page
+        for words in (
+            "Series of visits",
+            "2026-03-09",
+            "Rows by period",
+            "chance without drift",
+            "All 12 periods",
+            "Expected error by period",
+        )
+    )
+    assert "The contract declares no public rows" in page
     for changed, refused in ((("--epsilon", "1"), "no period of this horizon is released"), (("--epsilon", "2"), "a new file")):
         answer = place.dpicl("series", NAME, "--out", "page.html" if "2" in changed else "other.html", *changed)
         assert answer.returncode == 2 and refused in answer.stderr

@@ -23,17 +23,19 @@ from dpicl.audit.end_to_end.stand_ins import everywhere, replaced
 from dpicl.audit.end_to_end.suite import CLAIMS
 from dpicl.client import __main__ as client
 from dpicl.client.wallet import open_wallet
-from dpicl.engine import order, series
+from dpicl.contract import periods
+from dpicl.engine import order
 from dpicl.engine.artefacts import read_split
+from dpicl.engine.horizon import Horizon
 from dpicl.engine.releases import UnitReleases
 from dpicl.engine.run_folder import open_unit
-from dpicl.engine.series import Horizon
 from dpicl.engine.stage import stage
 from dpicl.engine.stages import ingest, split
 from dpicl.errors import DataError
 from dpicl.mechanisms.randomised_response import response
 from dpicl.methods.gdp_tabicl import GdpTabicl
 from dpicl.methods.ldp_tabicl import LdpTabicl
+from dpicl.methods.mst_series import Series
 from dpicl.methods.mst_tabicl import MstTabicl
 from dpicl.randomness import stream
 from dpicl.tabular.reading.arrivals import arrival_periods
@@ -220,10 +222,34 @@ def _late_rows(arrival_periods: Any) -> Any:
     """A row that comes late belongs to the night in which it comes."""
 
     def arrived(table: Any, column: str, releases: Any) -> np.ndarray:
-        own, today = arrival_periods(table, column, releases), releases.calendar.over_by(series.clock(), releases.every)
+        own, today = arrival_periods(table, column, releases), releases.calendar.over_by(periods.clock(), releases.every)
         return np.where((own > 0) & (own < today), today, own)
 
     return arrived
+
+
+@_mistake("corrections that are no participation", "noise covers a person's corrections", "entering_rows")
+def _free_corrections(entering_rows: Any) -> Any:
+    """Rows that take others back enter without a place among their person's rows."""
+
+    def entered(table: PrivateTable, contract: Any, before: Entered, *, key: bytes) -> Any:
+        signs = table.numbers(contract.source.sign) if contract.source.sign else np.ones(table.row_count)
+        came = np.flatnonzero(signs > 0)
+        places, new = entering_rows(PrivateTable(table.data.take(came)), contract, before, key=key)
+        return np.sort(np.concatenate([came[places], np.flatnonzero(signs < 0)])), new
+
+    return entered
+
+
+@_mistake("corrections at the price of rows", "noise covers a person's corrections", "of", Series)
+def _unpriced_corrections(of: Any) -> Any:
+    """The noise is for rows that stay, where another person's may go."""
+
+    def made(*arguments: Any, **how: Any) -> Series:
+        series = of(*arguments, **how)
+        return replace(series, contribution=replace(series.contribution, corrections=False))
+
+    return staticmethod(made)
 
 
 @_mistake("counts named by their content", "bytes of a horizon's nights", "new_name")

@@ -3,6 +3,7 @@
 equal     all public bytes of every night are equal between neighbouring histories, once the draws are
 covered   what the person moves of all exact sums of all nights, over their noise, is no more than what the horizon was charged
 late      rows of days that were released already move nothing
+corrected rows that take others back are covered as rows are, also where one person's are exchanged for another's
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from dpicl.accounting.guarantee import Neighbours
 from dpicl.audit.end_to_end.commands import Observation, observed, protect
 from dpicl.audit.end_to_end.stand_ins import ReplayedDraws, everywhere, standing_clock
 from dpicl.audit.end_to_end.world import FIRST_DAY, NAME, Declaration, SourceRow, World, new_world
@@ -33,8 +35,9 @@ Noised = list[tuple[float, np.ndarray]]
 """Variances, and the exact sums that got noise of them."""
 
 
-def _row(person: int, day: int, *, spent: int = 10, city: str = "north", member: str = "no") -> SourceRow:
-    return {"person": person, "day": (FIRST_DAY + timedelta(days=day - 1)).isoformat(), "spent": spent, "city": city, "member": member}
+def _row(person: int, day: int, *, spent: int = 10, city: str = "north", member: str = "no", **sign: int) -> SourceRow:
+    arrived = (FIRST_DAY + timedelta(days=day - 1)).isoformat()
+    return {"person": person, "day": arrived, "spent": spent, "city": city, "member": member, **sign}
 
 
 def _others(night: int) -> list[SourceRow]:
@@ -77,8 +80,8 @@ def _night(number: int) -> Iterator[None]:
 
 
 @contextmanager
-def _apart() -> Iterator[World]:
-    with new_world(Declaration(person=True, nights=NIGHTS)) as world, world.entered(), standing_clock():
+def _apart(**more: Any) -> Iterator[World]:
+    with new_world(Declaration(person=True, nights=NIGHTS, **more)) as world, world.entered(), standing_clock():
         yield world
 
 
@@ -133,6 +136,40 @@ def covered() -> Broken:
     return broken
 
 
+_ALL = range(1, NIGHTS + 1)
+CORRECTED: dict[str, list[SourceRow]] = {
+    "rows that are taken back": [*_one(*_ALL[::2]), *_one(*_ALL[1::2], sign=-1)],
+    "more taken back than a person has rows": [*_one(1, 2), *_one(*_ALL[2:], sign=-1, spent=1, city="north", member="no")],
+}
+"""The person's rows until the last night, with signs."""
+EXCHANGED: tuple[list[SourceRow], list[SourceRow]] = (_one(*_ALL), _one(*_ALL, sign=-1))
+"""Of one person, and of another in their place: what comes by the one goes by the other."""
+
+
+def corrected() -> Broken:
+    """Rows that take others back are charged as rows: no person moves what is noised by more, nor does another in their place."""
+    broken = []
+    with _apart(corrections=True) as world:
+        (nobody, mu_squared) = _noised(world, _signed([]))
+        for name, rows in CORRECTED.items():
+            moved = _moved(nobody, _noised(world, _signed(rows))[0])
+            if not 0 < moved <= mu_squared * (1 + 1e-9):
+                broken.append(f"{name}: a loss of {moved:.4g}, charged {mu_squared:.4g}")
+    with _apart(corrections=True, neighbours="replace-one") as world:
+        (one, mu_squared), (other, _) = (_noised(world, _signed(rows)) for rows in EXCHANGED)
+        moved = _moved(one, other)
+        if not 0 < moved <= mu_squared * (1 + 1e-9):
+            broken.append(f"another person: a loss of {moved:.4g}, charged {mu_squared:.4g}")
+    return broken
+
+
+def _signed(rows: list[SourceRow]) -> History:
+    """What the table holds in each night, of rows that are there from their day on; all have a sign."""
+    days = [(FIRST_DAY + timedelta(days=night - 1)).isoformat() for night in _ALL]
+    own = [[row for row in rows if row["day"] <= day] for day in days]
+    return [[{"sign": 1, **row} for row in [*_others(night), *mine]] for night, mine in zip(_ALL, own, strict=True)]
+
+
 def _noised(world: World, history: History) -> tuple[Noised, float]:
     """What got noise in all nights, and mu^2 that was charged for them."""
     noised: Noised = []
@@ -154,8 +191,9 @@ def _noised(world: World, history: History) -> tuple[Noised, float]:
             raise RuntimeError(made.err)
     with open_ledger(Settings.current()) as ledger:
         (horizon,) = [entry.release.guarantee for entry in ledger.entries(NAME) if entry.release.guarantee.epsilon]
-    event = dict(horizon.event.parameters)
-    return noised, (float(event["sensitivity"]) / float(event["sigma"])) ** 2
+    event, replaced = dict(horizon.event.parameters), horizon.neighbours is Neighbours.REPLACE_ONE
+    # the price of another unit in the place of one is of twice what one moves
+    return noised, (float(event["sensitivity"]) / float(event["sigma"])) ** 2 * (4 if replaced else 1)
 
 
 def _moved(one: Noised, other: Noised) -> float:

@@ -60,6 +60,7 @@ CLAIMS: Mapping[str, Callable[[], Broken]] = {
     "the next period's history: ask": partial(histories, Declaration("texts"), partial(ask, QUERY), across=True),
     "bytes of a horizon's nights": series.equal,
     "noise covers a person's history": series.covered,
+    "noise covers a person's corrections": series.corrected,
     **{f"noise covers one row: {method}": partial(covered, method) for method in COVERED},
     "one cap for one file": partial(accounts, Declaration(), (GdpTabicl.name, LdpTabicl.name)),
     "a wallet keeps its cap": wallet_cap,

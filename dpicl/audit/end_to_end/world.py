@@ -54,6 +54,8 @@ class Declaration:
     cap: float = 1000.0
     nights: int = 0
     """Of a horizon, in which persons enter with one row a night and `MOST_ROWS` in all."""
+    corrections: bool = False
+    """Whether rows of a horizon take others back."""
 
     def contract(self) -> dict[str, Any]:
         """The contract as YAML holds it."""
@@ -63,7 +65,7 @@ class Declaration:
             content["privacy"] |= {"unit": "person", "person": {"id_column": "person", "max_rows": MOST_ROWS}}
         if self.nights:
             content["privacy"]["person"] |= {"max_rows": 1, "max_rows_in_horizon": MOST_ROWS}
-            content["source"] |= {"arrived": "day"}
+            content["source"] |= {"arrived": "day", **({"sign": "sign"} if self.corrections else {})}
             content["releases"] = {"every": "day", "horizon": self.nights, "first": FIRST_DAY.isoformat()}
         return content
 

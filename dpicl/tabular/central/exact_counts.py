@@ -78,6 +78,9 @@ class ExactCounts:
     def __add__(self, other: ExactCounts) -> ExactCounts:
         return ExactCounts(self.sizes, {columns: counts + other.tables[columns] for columns, counts in self.tables.items()})
 
+    def __sub__(self, other: ExactCounts) -> ExactCounts:
+        return ExactCounts(self.sizes, {columns: counts - other.tables[columns] for columns, counts in self.tables.items()})
+
     def scaled(self, times: float) -> ExactCounts:
         """Of rows that stand for so many others each."""
         return ExactCounts(self.sizes, {columns: np.rint(counts * times).astype(np.int64) for columns, counts in self.tables.items()})

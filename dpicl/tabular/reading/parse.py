@@ -28,6 +28,8 @@ _NUMBER = r"^-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 _LONGEST_TEXT = 1 << 16
 _DAY = DateColumn.model_validate({"type": "date", "bounds": ["0001-01-01", "9999-12-31"]})
 """On which a row arrived."""
+_SIGN = IntegerColumn.model_validate({"type": "integer", "bounds": [-1, 1]})
+"""Of a row that comes or takes another one back."""
 
 
 def check_columns(names: Sequence[str], contract: Contract, where: str) -> None:
@@ -60,7 +62,7 @@ def _more(named: Sequence[object]) -> str:
 
 def typed_table(columns: pa.Table, contract: Contract, where: str, *, part: bool = False) -> pa.Table:
     """Columns of the contract, in its order, as int64, float64 or dictionary<int16, string>; a person's id as a hash,
-    the day on which a row arrived in days since 1970.
+    the day on which a row arrived in days since 1970, its sign as 1 or -1.
 
     Rows that hold the contract's `missing` marker in a column that is not nullable are dropped first. A missing number is null. Values are
     taken as they stand, blanks included. Numbers outside their bounds are let through: a check counts them and the mechanisms clip them.
@@ -87,6 +89,9 @@ def typed_table(columns: pa.Table, contract: Contract, where: str, *, part: bool
         typed[name] = pa.chunked_array([np.frombuffer(b"".join(hashes), dtype="<i8")[coded.indices.to_numpy()]])
     if (arrived := contract.source.arrived) is not None:
         typed[arrived] = typed_column(columns.column(arrived), _DAY, arrived, where)
+    if (sign := contract.source.sign) is not None:
+        typed[sign] = typed_column(columns.column(sign), _SIGN, sign, where)
+        _refuse(pc.invert(pc.is_in(typed[sign], pa.array([-1, 1]))), "is neither 1 nor -1", sign, where)
     table = pa.table(typed)
     if not part:
         refuse_no_rows(table, where)

@@ -11,7 +11,8 @@ Guarantee   none spent. Of nobody enter more than c rows in a period and k in th
 A person's rows are told apart by a keyed hash and not by their place in the table: where rows are added, the others stand as before.
 
 Symbols     c the contract's `max_rows`, k its `max_rows_in_horizon`, e how many rows have entered in earlier periods.
-Not covered whether two ids are one human being; a row that was replaced by another after it had entered, which counts as two.
+Not covered that a row which takes another one back has one to take back: it enters as any row, if there is room for it, whatever it says.
+            Whether two ids are one human being; a row that was replaced by another after it had entered, which counts as two.
 """
 
 from __future__ import annotations

@@ -34,13 +34,13 @@ def load_queries(contract: Contract, *, data_folder: Path | None) -> pa.Table | 
             actual = hashlib.file_digest(opened, "sha256").hexdigest()
         if actual != expected:
             raise SourceError(f"{contract.name}: {path.name}: the file has sha256 {actual[:12]}, expected {expected[:12]}")
-    person, arrived = contract.privacy.person, contract.source.arrived
+    person, of_source = contract.privacy.person, tuple(filter(None, (contract.source.arrived, contract.source.sign)))
     if person is not None:  # of rows that protect nobody a person's id need not be there, and is dropped where it is
         privacy = contract.privacy.model_copy(update={"unit": "row", "person": None})
         source = contract.source.model_copy(update={"ignore": (*contract.source.ignore, person.id_column)})
         contract = contract.model_copy(update={"privacy": privacy, "source": source})
-    if arrived is not None:  # nor the day on which it arrived
-        source = contract.source.model_copy(update={"ignore": (*contract.source.ignore, arrived), "arrived": None})
+    if of_source:  # nor the day on which it arrived, nor its sign
+        source = contract.source.model_copy(update={"ignore": (*contract.source.ignore, *of_source), "arrived": None, "sign": None})
         contract = contract.model_copy(update={"source": source})
     return read_table(path, contract)
 
@@ -62,7 +62,7 @@ def read_unlabelled(data: bytes, contract: Contract, where: str) -> QueryTable:
 
     columns = _objects(data, contract, where) if where.endswith(".jsonl") else read_csv(data, check, where)
     filled = {name: columns.column(name) for name in contract.features}
-    contract = contract.model_copy(update={"source": contract.source.model_copy(update={"arrived": None})})
+    contract = contract.model_copy(update={"source": contract.source.model_copy(update={"arrived": None, "sign": None})})
     for name in contract.read_columns:
         if name not in filled:  # any value will do for a column that no prompt shows, such as the label
             column = contract.columns.get(name)

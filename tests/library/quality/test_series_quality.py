@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 from dpicl.accounting.guarantee import Neighbours
+from dpicl.evaluation import rank_auc
 from dpicl.mechanisms.continual_counts import Contribution
 from dpicl.mechanisms.noisy_steps import GaussianTotal
 from dpicl.methods.mst_series import Arrays, Series
 from dpicl.quality.series import drifts, rows_by_period
+from dpicl.quality.series_accuracy import _deviation, errors_by_period
 from dpicl.randomness import stream
 from dpicl.tabular.central.exact_counts import ExactCounts
 from dpicl.types import PrivateCodes
@@ -67,3 +69,32 @@ def test_rows_are_within_the_noise_that_stands_beside_them(monkeypatch: pytest.M
         for number, one in enumerate(rows_by_period(*nights(seed, sigma=Fraction(2), drift=0.0), NAMES), 1):
             off += [(one.arrived - ROWS) / one.arrived_deviation, (one.total - number * ROWS) / one.total_deviation]
     assert np.std(off) == pytest.approx(1, abs=0.12) and abs(np.mean(off)) < 0.25
+
+
+def test_the_expected_error_by_period_is_what_noise_does_and_falls_as_rows_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside counts of the same rows with a hundredth of the noise."""
+    monkeypatch.setattr(Series, "_choice", lambda *_: iter(()))
+    stated, measured = [], []
+    for seed in range(8):
+        series, released = nights(seed, sigma=Fraction(5), drift=0.0)
+        fine, exact = nights(seed, sigma=Fraction(1, 20), drift=0.0)
+        found = errors_by_period(series, released, NAMES, ["a", "b"], 5)
+        assert (found[0].total, found[0].total_worst) == (found[0].recent, found[0].recent_worst), "of the same rows"
+        assert {one.worst_column for one in found} == {"a"}, "which has more bins"
+        stated.append([(one.total, one.recent, one.total_worst) for one in found])
+        noise = series.window(released, 1, PERIODS)[0].counts - fine.window(exact, 1, PERIODS)[0].counts
+        measured.append(np.abs(noise.sum(axis=1)).sum() / 2 / (ROWS * PERIODS))
+    total, recent, worst = np.mean(stated, axis=0).T
+    assert (np.diff(total) < 0).all() and (recent[9:] > 1.5 * total[9:]).all(), "a window has fewer rows, and more noise"
+    assert np.mean(measured) == pytest.approx(worst[-1], rel=0.3)
+
+
+def test_the_deviation_of_an_auc_is_that_of_many_draws_of_as_few_rows() -> None:
+    chance, aucs = np.random.default_rng(1), []
+    answers = np.repeat([0, 1], [40, 25])
+    for _ in range(400):
+        odds = chance.normal(size=len(answers)) + answers
+        aucs.append(rank_auc(np.stack([-odds, odds], axis=1), answers))
+    stated = _deviation(float(np.mean(aucs)), answers[:, np.newaxis])
+    assert stated == pytest.approx(np.std(aucs), rel=0.15)
+    assert _deviation(0.8, np.array([[0], [1], [2]])) is None

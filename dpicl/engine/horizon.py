@@ -1,0 +1,231 @@
+"""One horizon of a contract: charged once, and its periods frozen, noted, drawn and published in order, each once.
+
+    charge    the horizon, once, with the price of all its periods
+    freeze    the rows of a period that is over: exact counts, written once (`frozen`)
+    note      the period's release in the ledger, at no cost, with the random name of its counts
+    draw      noisy sums from what is frozen of all periods until then, never from the table
+    publish   first wins, as of any release
+
+Guarantee   that of `methods.mst_series` for all periods together, as long as each is drawn once from one history: what is frozen decides.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from dpicl.accounting.events import horizon_part
+from dpicl.accounting.guarantee import Guarantee
+from dpicl.accounting.ledger import Ledger, Release, release_id
+from dpicl.accounting.ledger.keys import keyed_hash
+from dpicl.contract import Contract
+from dpicl.contract.load import contract_digest
+from dpicl.engine.frozen import RESTART, Frozen, FrozenPeriods
+from dpicl.engine.names import PERIOD
+from dpicl.engine.releases import UnitReleases, ledger_key, named_releases
+from dpicl.engine.run_folder import Plan, UnitFolder
+from dpicl.engine.settings import Settings
+from dpicl.errors import LedgerRefusedError, PrivacyError
+from dpicl.methods import METHODS
+from dpicl.methods.common import draws_for
+from dpicl.methods.mst_series import Arrays, Series, chosen_pairs
+from dpicl.methods.mst_tabicl import MstTabicl
+from dpicl.pipeline import Cell, Unit
+from dpicl.tabular.central.bins import row_bins, row_encoding
+from dpicl.tabular.central.exact_counts import ExactCounts
+from dpicl.tabular.reading.arrivals import arrival_periods
+from dpicl.tabular.reading.participation import Entered, entering_rows
+from dpicl.types import PrivateCodes, PrivateTable
+
+PART = "part_of"
+"""The parameter of a period's release that names its horizon's."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What all published periods of a horizon published, how many of them only now, and whether the horizon was charged now."""
+
+    published: Sequence[Arrays]
+    made: int
+    is_new: bool
+
+    def sentence(self, contract: Contract, first: int, last: int, more: str = "") -> str:
+        """What was made, and which periods rows are of; `more` tells this horizon from others of the contract."""
+        names = contract.releases.calendar.periods
+        made = f"{self.made} periods released now, {len(self.published)} of {len(names)} in all"
+        return f"{contract.name}{more}: {made}; rows are of {names[first - 1]} to {names[last - 1]}."
+
+
+@dataclass(frozen=True)
+class Horizon:
+    """One horizon of a contract: its release in the ledger, and those of its periods, counted from 1."""
+
+    ledger: Ledger
+    contract: Contract
+    unit: Unit
+    cell: Cell
+    release: Release
+    settings: Settings
+
+    @staticmethod
+    def all_of(ledger: Ledger, plan: Plan, contract: Contract, unit: Unit, settings: Settings) -> list[Horizon]:
+        """Those of a unit, one for each epsilon, each charged by itself; opens their account."""
+        named = named_releases(ledger, contract, unit, settings, period=plan.period_of(unit.dataset))
+        return [Horizon(ledger, contract, unit, cell, release, settings) for cell, release in named.items()]
+
+    @staticmethod
+    def of(ledger: Ledger, plan: Plan, contract: Contract, unit: Unit, settings: Settings) -> Horizon:
+        """The one that a plan of a single release names."""
+        (horizon,) = Horizon.all_of(ledger, plan, contract, unit, settings)
+        return horizon
+
+    @cached_property
+    def series(self) -> Series:
+        """Its counters."""
+        method = METHODS[self.unit.method]
+        assert isinstance(method, MstTabicl)
+        return method.series(self.contract, self.unit, self.cell)
+
+    @property
+    def frozen(self) -> FrozenPeriods:
+        """What its periods counted."""
+        return FrozenPeriods(self.settings, self._key, self.release.release_id, self.contract.name)
+
+    def until(self, last: int, over: int, rows: Callable[[], AbstractContextManager[PrivateTable]]) -> Progress:
+        """Have at least the periods 1 to `last` published: where some are not, those until `over` are made in order, from the rows that `rows`
+        gives. Nothing is read nor charged where they are. Once all of the horizon are published, what is private of it is gone.
+        Raises DpiclError: the budget does not allow it; LedgerRefusedError: the horizon cannot go on.
+        """
+        before = published = self.published(self.series.periods)
+        is_new = False
+        if len(before) < last:  # a window of what is published needs no further period
+            try:
+                history = self.history(len(before))
+                with rows() as table:
+                    is_new = self.charge()
+                    published = self.make(over, history, before, table)
+            except (LedgerRefusedError, PrivacyError, FileNotFoundError):
+                # a twin may have ended the horizon meanwhile: what was frozen is gone, and frozen anew it is another one than was charged
+                if len(published := self.published(self.series.periods)) < last:
+                    raise
+        if len(published) == self.series.periods:  # also after one that was killed, or froze again, when these were gone
+            self.frozen.forget()
+        return Progress(published, len(published) - len(before), is_new)
+
+    def charge(self) -> bool:
+        """Charge the price of all periods, unless it was charged, and publish what the horizon is; whether it was charged now."""
+        one = self._releases(self.release)
+        answer = one.charge(self.ledger, self.cell)
+        if answer.artefact_sha256 is None:
+            stated = {"periods": self.contract.releases.calendar.periods, "sizes": self.series.sizes, "structure": self.series.structure}
+            one.publish(self.ledger, self.cell, json.dumps(stated, sort_keys=True).encode())
+        return answer.is_new
+
+    def published(self, periods: int) -> list[Arrays]:
+        """What the first so many periods published, up to the first that did not."""
+        released: list[Arrays] = []
+        won = {entry.release.release_id for entry in self.ledger.entries(self.release.account) if entry.artefact_sha256 is not None}
+        for period in range(1, periods + 1):
+            part = self.part(period)
+            if part.release_id not in won:
+                break
+            released.append(self._read(self._releases(part)))
+        return released
+
+    @cached_property
+    def _key(self) -> bytes:
+        return ledger_key(self.settings)
+
+    @cached_property
+    def _contract(self) -> str:
+        return contract_digest(self.contract)
+
+    def part(self, period: int, frozen: str = "") -> Release:
+        """A period's release, which costs nothing beside the horizon; its name says nothing of rows, `frozen` is that of its counts."""
+        name = self.contract.releases.calendar.periods[period - 1]
+        facts = {PART: self.release.release_id, "index": period, PERIOD: name, "simulated": False}
+        guarantee = self.release.guarantee
+        named = release_id(
+            self._key,
+            account=self.release.account,
+            mechanism=self.unit.method,
+            mechanism_version=METHODS[self.unit.method].draw_version,
+            parameters=facts,
+            contract_digest=self._contract,
+            neighbours=guarantee.neighbours,
+            period=name,
+        )
+        event = horizon_part(self.release.release_id, period)
+        free = Guarantee(0.0, 0.0, guarantee.neighbours, guarantee.unit, event)
+        return Release(named, self.release.account, self.unit.method, {**facts, "frozen": frozen}, free)
+
+    def history(self, made: int) -> list[Frozen]:
+        """What is frozen of the periods that are made. Raises LedgerRefusedError: some is lost, or is not what the ledger notes, so that what
+        would be refused after rows were read is refused for free.
+        """
+        history = self.frozen.history(made)
+        for period in (made, made + 1):
+            noted = self.ledger.find(self.part(period).release_id) if 1 <= period <= self.series.periods else None
+            stands = self.frozen.read(period) if noted is not None else None
+            if noted is not None and (stands is None or stands.name != noted.release.parameters["frozen"]):
+                raise LedgerRefusedError(f"{self.contract.name}: the counts of period {period} are lost, or others; {RESTART}")
+        return history
+
+    def make(self, over: int, history: Sequence[Frozen], published: Sequence[Arrays], rows: PrivateTable) -> list[Arrays]:
+        """Freeze, note, draw and publish in order the periods that are over and not `published`; gives what all of them published."""
+        frozen, made = list(history), list(published)
+        arrived = arrival_periods(rows, str(self.contract.source.arrived), self.contract.releases)
+        for period in range(len(made) + 1, over + 1):
+            chosen = chosen_pairs(made[self.series.structure - 1]) if period > self.series.structure else None
+            stands = self.frozen.read(period)
+            if stands is None:
+                own = PrivateTable(rows.data.take(np.flatnonzero(arrived == period)))
+                counts, entered = self._counted(own, Entered.together(one.entered for one in frozen))
+                before = frozen[-1].name if frozen else ""
+                stands = self.frozen.freeze(period, self.series.kept(counts, period, chosen), entered, before=before)
+            frozen.append(stands)
+            made.append(self._released(period, frozen, made))
+        return made
+
+    def _counted(self, rows: PrivateTable, entered: Entered) -> tuple[ExactCounts, Entered]:
+        """See `entering_counts`; everybody's rows are told apart by one key for the whole horizon."""
+        key = bytes.fromhex(keyed_hash(self._key, "participation", self.release.release_id))
+        return entering_counts(rows, self.contract, entered, key=key)
+
+    def _released(self, period: int, history: Sequence[Frozen], published: Sequence[Arrays]) -> Arrays:
+        """A period's release: noted, drawn and published, unless it was."""
+        one = self._releases(self.part(period, history[-1].name))
+        if one.charge(self.ledger, self.cell).artefact_sha256 is None:
+            stream = draws_for(self.contract, self.unit.seed).secret("period", str(period))
+            content = io.BytesIO()
+            np.savez(content, allow_pickle=False, **self.series.draw([one.counts for one in history], published, stream))
+            one.publish(self.ledger, self.cell, content.getvalue())
+        return self._read(one)
+
+    def _read(self, release: UnitReleases) -> Arrays:
+        """What a period published."""
+        with np.load(io.BytesIO(release.read(self.ledger, self.cell)), allow_pickle=False) as stored:
+            return dict(stored)
+
+    def _releases(self, release: Release) -> UnitReleases:
+        return UnitReleases(UnitFolder(Path(), self.unit, self.contract, self.settings), {self.cell: release})
+
+
+def entering_counts(rows: PrivateTable, contract: Contract, entered: Entered, *, key: bytes) -> tuple[ExactCounts, Entered]:
+    """Exact counts of the rows of a period that enter, less those that take others back; and whose all of these are. The arguments are those of
+    `entering_rows`.
+    """
+    places, new = entering_rows(rows, contract, entered, key=key)
+    codes, sizes = row_bins(rows, contract)[places], row_encoding(contract).sizes
+    if contract.source.sign is None:
+        return ExactCounts.of(PrivateCodes(codes), sizes), new
+    signs = rows.numbers(contract.source.sign)[places]
+    come, back = (ExactCounts.of(PrivateCodes(codes[signs == one]), sizes) for one in (1, -1))
+    return come - back, new

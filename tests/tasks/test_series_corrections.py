@@ -1,0 +1,218 @@
+"""Rows that take others back: counted as their person's rows, priced as such, and refused where a method would take them for rows that come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpicl.accounting.guarantee import Neighbours
+from dpicl.certificate.wording import unit
+from dpicl.contract import Contract
+from dpicl.engine.horizon import entering_counts
+from dpicl.engine.one_release import plan_of
+from dpicl.engine.releases import open_ledger
+from dpicl.engine.series import release_planned
+from dpicl.engine.settings import Settings
+from dpicl.errors import DataError, DeclarationError, PrivacyError
+from dpicl.mechanisms.continual_counts import ContinualCounts
+from dpicl.methods.mst_series import Series
+from dpicl.release import Release
+from dpicl.report.series import series_facts, series_page
+from dpicl.tabular.central.bins import row_encoding
+from dpicl.tabular.central.exact_counts import ExactCounts
+from dpicl.tabular.reading.parse import typed_table
+from dpicl.tabular.reading.participation import Entered
+from dpicl.types import PrivateTable
+from tests.harness import Place, new_place
+from tests.library.series_contracts import NAME, after, of_rows, series_contract, series_tree, visit, visits
+from tests.tasks.test_series import as_csv, declare, horizon_of, night
+
+SIGNED = {"file": f"{NAME}.csv", "arrived": "day", "sign": "sign"}
+KEY = bytes(range(32))
+
+
+def signed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{"sign": 1, **row} for row in rows]
+
+
+def back(who: str, day: int, **how: Any) -> dict[str, Any]:
+    """A row that takes one with these values back."""
+    return {**visit(who, day, **how), "sign": -1}
+
+
+def tree(neighbours: str = "add-or-remove-one", *, rows: int = 3, nightly: int = 1, epsilon: float = 3) -> dict[str, Any]:
+    content = series_tree(source=SIGNED)
+    content["privacy"] |= {"neighbours": neighbours, "budget": {"epsilon": epsilon, "delta": 1e-6}}
+    content["privacy"]["person"] |= {"max_rows": nightly, "max_rows_in_horizon": rows}
+    return content
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    place = new_place(tmp_path / "place")
+    declare(place, tree())
+    with place.entered():
+        yield place
+
+
+def put(place: Place, rows: list[dict[str, Any]]) -> None:
+    (place.root / "data" / f"{NAME}.csv").write_text(as_csv(rows))
+
+
+@pytest.mark.parametrize(
+    ("content", "refused"),
+    [
+        (of_rows(source={**SIGNED, "ignore": ["who"]}), "source.sign: is given where rows are protected"),
+        (series_tree(source={**SIGNED, "sign": "who"}), "source.sign: is also used otherwise"),
+        (series_tree(source={**SIGNED, "sign": "day"}), "source.sign: is also used otherwise"),
+        (series_tree(source={**SIGNED, "sign": "age"}), "source.sign: is also used otherwise"),
+        (of_rows(source={"file": "v.csv", "sign": "sign"}, releases={"every": "day"}), "source.sign: has no meaning without a horizon"),
+    ],
+)
+def test_a_sign_is_of_a_person_in_a_horizon_and_of_nothing_else(content: dict[str, Any], refused: str) -> None:
+    with pytest.raises(DeclarationError, match=refused.replace(".", r"\.")):
+        series_contract(content)
+
+
+@pytest.mark.parametrize("wrong", ["0", "2", "", "yes"])
+def test_another_sign_is_refused_before_anything_is_charged(place: Place, wrong: str) -> None:
+    put(place, [*signed(visits(3)), {**visit("p1", 1), "sign": wrong}])
+    with pytest.raises(DataError, match="sign"):
+        night(1)
+    with open_ledger(Settings.current()) as ledger:
+        assert not ledger.entries(NAME)
+
+
+def test_methods_that_count_no_horizon_refuse_rows_that_take_others_back(place: Place) -> None:
+    """They would count them as rows that come."""
+    put(place, signed(visits(3)))
+    for method in ("gdp_tabicl", "ldp_tabicl", "aim_tabicl"):
+        with pytest.raises(PrivacyError, match=r"visits: some of its rows take others back \(`source.sign`\)"):
+            release_planned(plan_of(NAME, method, Settings.current(), epsilon="1", shots=2), Settings.current())
+
+
+def test_a_correction_takes_a_row_out_of_the_sums_and_out_of_windows_of_its_day_alone(place: Place) -> None:
+    """Three hundred persons of eighty come on the first day; on the third day a hundred of them turn out to be forty. At little noise."""
+    declare(place, tree(nightly=2, epsilon=500))
+    wrong = signed([visit(f"p{who}", 1, age=80) for who in range(300)])
+    right = [row for who in range(100) for row in (back(f"p{who}", 3, age=80), {**visit(f"p{who}", 3, age=40), "sign": 1})]
+    put(place, wrong + right)
+    plan = plan_of(NAME, None, Settings.current(), epsilon="400", shots=2)
+    for window, expected in ((None, [0, 100, 200]), (2, [0, 100, -100])):
+        released = release_planned(plan, Settings.current(), window=window, now=after(4))
+        (made,) = [one for one in released.drawn if one.columns == (0, 3)]
+        assert Release(released).arrow(9).num_rows == 9, "though some counts of the window are below zero"
+        assert np.abs(made.counts.sum(axis=1) - expected).max() < 10 * made.scale < 50
+
+
+def test_a_correction_takes_a_place_of_its_person_and_what_is_beyond_enters_nowhere(place: Place) -> None:
+    put(place, [*signed([visit("p1", 1), visit("p1", 2)]), back("p1", 3), back("p1", 4), *signed([visit("p2", 1), visit("p1", 5)])])
+    night(5)
+    opened, horizon = horizon_of()
+    counts = [int(one.counts.tables[0, 3].sum()) for one in horizon.frozen.history(5)]
+    opened.__exit__(None, None, None)
+    assert counts == [2, 1, -1, 0, 0]
+
+
+def test_certificate_statement_and_page_say_so(place: Place) -> None:
+    put(place, signed(visits()))
+    night(4)
+    contract = series_contract(tree())
+    assert "3 in all 12 periods, those that take others back among them" in unit("person", contract)
+    page = series_page(series_facts(NAME, Settings.current(), epsilon="2", options={}, window=2))
+    assert "charged once, corrections included" in page and "Rows that entered, less those that took others back" in page
+
+
+def of(contract: Contract) -> Series:
+    return Series.of(contract, row_encoding(contract).sizes, epsilon=2, delta=1e-6, structure=None)
+
+
+def test_corrections_cost_what_rows_do_and_twice_that_where_persons_are_replaced() -> None:
+    """In sigma^2: what comes by the one person may go by the other."""
+    plain = series_tree()
+    for neighbours, times in (("add-or-remove-one", 1), ("replace-one", 2)):
+        plain["privacy"] |= {"neighbours": neighbours}
+        kept, taken = of(series_contract(plain)), of(series_contract(tree(neighbours)))
+        for one, other in ((kept.columns, taken.columns), (kept.pairs(2), taken.pairs(2))):
+            assert (
+                other.squared_sensitivity == times * one.squared_sensitivity and (other.variance or 0) > (one.variance or 0) * times * 0.99
+            )
+        assert kept.guarantee.epsilon == taken.guarantee.epsilon
+
+
+DAYS = st.integers(1, 12)
+ROWS = st.lists(
+    st.tuples(DAYS, st.integers(18, 90), st.sampled_from("ab"), st.sampled_from(["no", "yes"]), st.sampled_from([-1, 1])), max_size=9
+)
+
+
+def counts_of(contract: Contract, rows: list[tuple[int, int, str, str, int]]) -> list[ExactCounts]:
+    """By period: of this person's rows, and of four of others."""
+    own = [{**visit("me", day, age=age, city=city, buys=buys), "sign": sign} for day, age, city, buys, sign in rows]
+    others = signed([visit(f"p{who}", 1 + who) for who in range(4)])
+    counted, entered = [], Entered.nobody()
+    for period in range(12):
+        day = visit("", period + 1)["day"]
+        here = [row for row in [*others, *own] if row["day"] == day]
+        columns = {name: pa.array([str(row[name]) for row in here], pa.string()) for name in (*visit("", 1), "sign")}
+        table = PrivateTable(typed_table(pa.table(columns), contract, "rows", part=True))
+        counts, new = entering_counts(table, contract, entered, key=KEY)
+        entered = Entered.together([entered, new])
+        counted.append(counts)
+    return counted
+
+
+def moved(counters: ContinualCounts, one: list[ExactCounts], other: list[ExactCounts], scopes: list[tuple[int, ...]]) -> int:
+    """Squared, exact: how far all sums of these scopes in all periods move."""
+    deliveries = np.array(
+        [np.concatenate([(mine - its).tables[scope].ravel() for scope in scopes]) for mine, its in zip(one, other, strict=True)]
+    )
+    exact = replace(counters, variance=None)
+    return sum(
+        int(cell) ** 2
+        for period in range(1, counters.periods + 1)
+        for cell in exact.release(deliveries[:period], period=period, stream=None)  # type: ignore[arg-type]
+    )
+
+
+def holds(one: Any, other: Any, most: int, nightly: int) -> None:
+    """From rows with signs to sums of all nights: against nobody, and against another person's in their place."""
+    rows, nightly = max(most, nightly), min(most, nightly)
+    scopes: list[tuple[int, ...]] = [(0, 3), (1, 3), (2, 3)]
+    added = series_contract(tree(rows=rows, nightly=nightly))
+    mine, its, nobody = (counts_of(added, of_person) for of_person in (one, other, []))
+    assert moved(of(added).columns, mine, nobody, scopes) <= of(added).columns.squared_sensitivity
+    replaced = of(series_contract(tree("replace-one", rows=rows, nightly=nightly))).columns
+    assert replaced.neighbours is Neighbours.REPLACE_ONE and moved(replaced, mine, its, scopes) <= replaced.squared_sensitivity
+
+
+@given(ROWS, ROWS, st.integers(1, 3), st.integers(1, 3))
+@settings(max_examples=4, deadline=None)
+def test_no_rows_and_corrections_of_a_person_move_all_sums_by_more_than_is_priced(one: Any, other: Any, most: int, nightly: int) -> None:
+    holds(one, other, most, nightly)
+
+
+@pytest.mark.exhaustive
+@given(ROWS, ROWS, st.integers(1, 3), st.integers(1, 3))
+@settings(max_examples=100, deadline=None)
+def test_nor_do_any_others(one: Any, other: Any, most: int, nightly: int) -> None:
+    holds(one, other, most, nightly)
+
+
+def test_what_comes_by_one_person_and_goes_by_another_moves_sums_by_all_that_is_priced_and_more_than_without_corrections() -> None:
+    """A row a night of the same values, for three nights: what a price without corrections would not cover."""
+    contract = series_contract(tree("replace-one"))
+    rows = [(day, 40, "a", "no", 1) for day in (1, 2, 3)]
+    one, other = counts_of(contract, rows), counts_of(contract, [(*row[:4], -1) for row in rows])
+    priced = of(contract).columns
+    reached = moved(priced, one, other, [(0, 3), (1, 3), (2, 3)])
+    unpriced = replace(priced, contribution=replace(priced.contribution, corrections=False)).squared_sensitivity
+    assert unpriced * 1.9 < reached <= priced.squared_sensitivity
