@@ -1,0 +1,98 @@
+"""`dpicl collect`: clients' reports are counted, and rows or demonstrations made of them; reads no private row and charges nothing."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dpicl.cli.options import ContractName
+from dpicl.cli.stopping import stoppable
+from dpicl.cli.terminal import counted, note, say
+from dpicl.engine.settings import Settings
+from dpicl.errors import DpiclError, ParameterError
+
+_AS_THE_CLIENTS = "As the clients were told."
+Reports = Annotated[
+    str,
+    typer.Argument(help="A folder of files of reports, one such file (.jsonl, .ndjson, .gz of either, .parquet), or an address s3://…."),
+]
+
+
+@stoppable
+def collect(
+    contract: ContractName,
+    reports: Reports,
+    epsilon: Annotated[float, typer.Option(help="Privacy parameter of a client's answer, in nats. " + _AS_THE_CLIENTS)],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="The new file to write: rows (.csv, .parquet) or demonstrations (any other). Left out, reports are only counted."
+        ),
+    ] = None,
+    rows: Annotated[int, typer.Option(min=1, max=10_000_000, help="Number of rows.")] = 10_000,
+    shots: Annotated[int, typer.Option(min=1, max=10_000, help="Number of demonstrations.")] = 4,
+    form: Annotated[
+        str, typer.Option("--as", help="Of demonstrations: jsonl (text and answer), text, chat (messages), alpaca or sharegpt.")
+    ] = "jsonl",
+    design: Annotated[
+        str, typer.Option(help="Which columns a client reports: one-column, pairs, subset or agreement. " + _AS_THE_CLIENTS)
+    ] = "subset",
+    columns: Annotated[int | None, typer.Option(help="With subset: number of columns in a report. " + _AS_THE_CLIENTS)] = None,
+    about: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="An attribute that is asked for; may be repeated. " + _AS_THE_CLIENTS)
+    ] = None,
+    sending_epsilon: Annotated[
+        float | None,
+        typer.Option(help="Privacy parameter of one sending, where clients add noise anew for each period. " + _AS_THE_CLIENTS),
+    ] = None,
+    period: Annotated[
+        str, typer.Option(help="Count the reports for this period, such as 2026-12-01; those before it are counted as late.")
+    ] = "once",
+    close: Annotated[
+        Path | None,
+        typer.Option(help="Close the period: a file that is written once. When it is there, its counts stand and others are late."),
+    ] = None,
+    estimator: Annotated[
+        str | None, typer.Option(help="What makes rows of the counts: log-linear, em or tree. Default: by the number of cells.")
+    ] = None,
+) -> None:
+    """Count clients' reports, and make rows or demonstrations of them. Nothing is charged: each client's own wallet paid."""
+    from dpicl.cli.protect import without_pandas
+    from dpicl.release.collected import collect as collected
+    from dpicl.release.demonstrations import FORMS
+    from dpicl.release.release import TABLE_FORMS
+
+    if out is not None:
+        if os.path.lexists(out) or not out.parent.is_dir():
+            raise ParameterError("out", out.name, "a new file in a folder that is there")
+        form = out.suffix.removeprefix(".") if out.suffix.removeprefix(".") in TABLE_FORMS else form
+        if form not in (*FORMS, *TABLE_FORMS):
+            raise DpiclError(f"as={form[:40]}: expected one of {', '.join(FORMS)}")
+    without_pandas()
+    how: dict[str, Any] = {
+        "design": design,
+        "columns": columns,
+        "about": about or (),
+        "sending_epsilon": sending_epsilon,
+        "estimator": estimator,
+    }
+    with counted("reading", "files") as count:
+        release = collected(
+            contract,
+            reports,
+            Settings.from_environment(),
+            epsilon=epsilon,
+            period=period,
+            close=close,
+            shots=shots,
+            progress=count.update,
+            **how,
+        )
+    if out is None:
+        say(str(release.received))
+        return
+    what = release.write(out, form, rows if form in TABLE_FORMS else None)
+    note(f"{out.name}: {what}", release.statement, *release.caveats)
