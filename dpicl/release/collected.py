@@ -46,10 +46,10 @@ class CollectedRelease(Release):
     def statement(self) -> str:
         """What a client is promised that runs `python -m dpicl.client`."""
         sending, person = self.collection.sending_epsilon, self.contract.privacy.person
-        each = f", and {max(q.law.epsilon for q in self.collection.sent_questions.questions):.4g}-LDP in any one sending" if sending else ""
-        whole = self.cost.nominal.epsilon
-        of = "person's reports are" if person else "client's reports are"
-        return f"Every {of} {whole:.4g}-LDP before they leave the client, however often they are sent{each}; everything after is post-processing."
+        of, reports = ("person", person.max_rows) if person else ("client", 1)
+        each = f", and {reports * sending:.4g}-LDP in any one sending" if sending else ""
+        whole = f"{self.cost.nominal.epsilon:.4g}-LDP before they leave the {of}, however often they are sent"
+        return f"Every {of}'s reports are {whole}{each}; everything after is post-processing."
 
     @property
     def caveats(self) -> tuple[str, ...]:
