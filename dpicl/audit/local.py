@@ -104,12 +104,13 @@ SENDINGS = 20
 
 def _sendings(epsilon: float, *, answered_anew: bool = False) -> Trial:
     """A client whose answer is 1, or 0, and is sent many times; the events are that most sendings are that one."""
-    levels = two_levels(response(epsilon=epsilon, categories=3), epsilon=_ONE_SENDING * epsilon)
+    law = response(epsilon=epsilon, categories=3)
+    sending = two_levels(law, epsilon=_ONE_SENDING * epsilon).sending
 
     def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
         truth = np.repeat(np.full(count, int(which)), SENDINGS if answered_anew else 1)
-        kept = np.resize(randomise(truth, levels.permanent, stream).reshape(count, -1).T, (SENDINGS, count))
-        return send(kept.reshape(-1), levels.sending, stream).reshape(SENDINGS, count).T
+        kept = np.broadcast_to(randomise(truth, law, stream).reshape(count, -1), (count, SENDINGS))
+        return send(kept.reshape(-1), sending, stream).reshape(count, SENDINGS)
 
     def most(code: int) -> OutputEvent:
         return lambda sent: (sent == code).sum(axis=1) > SENDINGS / 2

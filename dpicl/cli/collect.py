@@ -14,52 +14,52 @@ from dpicl.cli.terminal import counted, note, say
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError, ParameterError
 
-_AS_THE_CLIENTS = "As the clients were told."
-Reports = Annotated[
+_AS_TOLD = "As the clients were told."
+_Reports = Annotated[
     str,
     typer.Argument(help="A folder of files of reports, one such file (.jsonl, .ndjson, .gz of either, .parquet), or an address s3://…."),
+]
+_Epsilon = Annotated[float, typer.Option(help=f"Privacy parameter of a client's answer, in nats. {_AS_TOLD}")]
+_Out = Annotated[
+    Path | None,
+    typer.Option(help="The new file to write: rows (.csv, .parquet) or demonstrations (any other). Left out, reports are only counted."),
+]
+_Rows = Annotated[int, typer.Option(min=1, max=10_000_000, help="Number of rows.")]
+_Shots = Annotated[int, typer.Option(min=1, max=10_000, help="Number of demonstrations.")]
+_Form = Annotated[str, typer.Option("--as", help="Of demonstrations: jsonl (text and answer), text, chat (messages), alpaca or sharegpt.")]
+_Design = Annotated[str, typer.Option(help=f"Which columns a client reports: one-column, pairs, subset or agreement. {_AS_TOLD}")]
+_Columns = Annotated[int | None, typer.Option(help=f"With subset: number of columns in a report. {_AS_TOLD}")]
+_About = Annotated[list[str] | None, typer.Option(metavar="NAME", help=f"An attribute that is asked for; may be repeated. {_AS_TOLD}")]
+_SendingEpsilon = Annotated[
+    float | None, typer.Option(help=f"Privacy parameter of one sending, where clients add noise anew for each period. {_AS_TOLD}")
+]
+_Period = Annotated[str, typer.Option(help="Count the reports for this period, such as 2026-12-01; those before it are counted as late.")]
+_Close = Annotated[
+    Path | None, typer.Option(help="Close the period: a file that is written once. When it is there, its counts stand and others are late.")
+]
+_Estimator = Annotated[
+    str | None, typer.Option(help="What makes rows of the counts: log-linear, em or tree. Default: by the number of cells.")
 ]
 
 
 @stoppable
 def collect(
     contract: ContractName,
-    reports: Reports,
-    epsilon: Annotated[float, typer.Option(help="Privacy parameter of a client's answer, in nats. " + _AS_THE_CLIENTS)],
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="The new file to write: rows (.csv, .parquet) or demonstrations (any other). Left out, reports are only counted."
-        ),
-    ] = None,
-    rows: Annotated[int, typer.Option(min=1, max=10_000_000, help="Number of rows.")] = 10_000,
-    shots: Annotated[int, typer.Option(min=1, max=10_000, help="Number of demonstrations.")] = 4,
-    form: Annotated[
-        str, typer.Option("--as", help="Of demonstrations: jsonl (text and answer), text, chat (messages), alpaca or sharegpt.")
-    ] = "jsonl",
-    design: Annotated[
-        str, typer.Option(help="Which columns a client reports: one-column, pairs, subset or agreement. " + _AS_THE_CLIENTS)
-    ] = "subset",
-    columns: Annotated[int | None, typer.Option(help="With subset: number of columns in a report. " + _AS_THE_CLIENTS)] = None,
-    about: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="An attribute that is asked for; may be repeated. " + _AS_THE_CLIENTS)
-    ] = None,
-    sending_epsilon: Annotated[
-        float | None,
-        typer.Option(help="Privacy parameter of one sending, where clients add noise anew for each period. " + _AS_THE_CLIENTS),
-    ] = None,
-    period: Annotated[
-        str, typer.Option(help="Count the reports for this period, such as 2026-12-01; those before it are counted as late.")
-    ] = "once",
-    close: Annotated[
-        Path | None,
-        typer.Option(help="Close the period: a file that is written once. When it is there, its counts stand and others are late."),
-    ] = None,
-    estimator: Annotated[
-        str | None, typer.Option(help="What makes rows of the counts: log-linear, em or tree. Default: by the number of cells.")
-    ] = None,
+    reports: _Reports,
+    epsilon: _Epsilon,
+    out: _Out = None,
+    rows: _Rows = 10_000,
+    shots: _Shots = 4,
+    form: _Form = "jsonl",
+    design: _Design = "subset",
+    columns: _Columns = None,
+    about: _About = None,
+    sending_epsilon: _SendingEpsilon = None,
+    period: _Period = "once",
+    close: _Close = None,
+    estimator: _Estimator = None,
 ) -> None:
-    """Count clients' reports, and make rows or demonstrations of them. Nothing is charged: each client's own wallet paid."""
+    """Count clients' reports, and make rows of them. Or demonstrations; nothing is charged, since each client's own wallet paid."""
     from dpicl.cli.protect import without_pandas
     from dpicl.release.collected import collect as collected
     from dpicl.release.demonstrations import FORMS

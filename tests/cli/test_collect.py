@@ -11,9 +11,9 @@ import yaml
 from typer.testing import CliRunner
 
 from dpicl.cli.app import app
-from dpicl.engine.settings import Settings
 from dpicl.errors import ParameterError
-from dpicl.release.collected import NOTHING_CHARGED, collect
+from dpicl.release.collected import NOTHING_CHARGED
+from dpicl.session import Session
 from tests.cli.test_client_years import FIRST, SECOND, reports
 from tests.harness import shop, shop_rows
 
@@ -122,7 +122,7 @@ def test_a_mistake_is_one_sentence_and_writes_nothing(place: Path, typed: tuple[
 
 
 def test_from_python_it_is_a_release_without_a_certificate(place: Path) -> None:
-    collected = collect("shop", "reports", Settings.from_environment(), epsilon=8.0)
+    collected = Session().collect("shop", Path("reports"), epsilon=8)
     assert len(collected.table(30)) == 30 and len(collected.demonstrations(2)) == 2 and not collected.spent
     assert collected.predictor().classes_.tolist() == ["No", "Yes"]
     with pytest.raises(ParameterError, match="what clients did before they sent is not known here"):

@@ -85,6 +85,7 @@ def count_reports(
         for done, file in enumerate(files):
             progress(done, len(files))
             counts.update(_put(file, checker, parted))
+        progress(len(files), len(files))
         for answers in parted.each():
             in_time = len(answers.who) if closed is None else int(np.count_nonzero(closed.has(answers.who)))
             counts.update(counted=in_time, late=len(answers.who) - in_time)
