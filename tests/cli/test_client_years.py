@@ -42,17 +42,22 @@ def declare(path: Path, **columns: Any) -> Path:
 
 
 def run(contract: Path, records: str, *arguments: str) -> SimpleNamespace:
-    """The command in this process, which takes a tenth of the time."""
-    typed = ["client", str(contract), "--memory", str(contract.with_name("memory.jsonl")), "--id", "who", *arguments]
+    """Reports of records of which the column `who` tells clients apart."""
+    typed = (str(contract), "--memory", str(contract.with_name("memory.jsonl")), "--id", "who", *arguments)
+    return SimpleNamespace(**dict(zip(("returncode", "stdout", "stderr"), client(records, *typed), strict=True)))
+
+
+def client(records: str, *typed: str) -> tuple[int, str, str]:
+    """The command in this process, which takes a tenth of the time: exit code, reports and errors."""
     given = SimpleNamespace(buffer=io.BytesIO(records.encode()))
     with (
         redirect_stdout(io.StringIO()) as out,
         redirect_stderr(io.StringIO()) as errors,
-        patch.object(sys, "argv", typed),
+        patch.object(sys, "argv", ["client", *typed]),
         patch.object(sys, "stdin", given),
     ):
         code = program.main()
-    return SimpleNamespace(returncode=code, stdout=out.getvalue(), stderr=errors.getvalue())
+    return code, out.getvalue(), errors.getvalue()
 
 
 def reports(contract: Path, records: str, *arguments: str) -> list[str]:

@@ -14,7 +14,7 @@ from dpicl.cli.app import app
 from dpicl.errors import ParameterError
 from dpicl.release.collected import NOTHING_CHARGED
 from dpicl.session import Session
-from tests.cli.test_client_years import FIRST, SECOND, reports
+from tests.cli.test_client_years import FIRST, SECOND, client, reports
 from tests.harness import shop, shop_rows
 
 EPSILON = "8"
@@ -130,3 +130,24 @@ def test_from_python_it_is_a_release_without_a_certificate(place: Path) -> None:
     collected.table(30).to_csv(place / "rows.csv")
     with pytest.raises(ParameterError, match="a new file"):
         collected.write(place / "rows.csv", "csv", 30)
+
+
+def test_a_person_sends_a_report_for_each_of_their_rows_and_pays_for_all(place: Path) -> None:
+    content = shop("visits", private=True)
+    content["privacy"] = {**content["privacy"], "unit": "person", "person": {"id_column": "who", "max_rows": 2}}
+    contract = place / "contracts" / "visits.yaml"
+    contract.write_text(yaml.safe_dump(content, sort_keys=False))
+    head, *rows = holders(30).splitlines()
+    again = [row for row in rows if int(row.rpartition(" ")[2]) < 10]
+    wallet = place / "visits.jsonl"
+    typed = [str(contract), "--epsilon", "3", "--sending-epsilon", "1", "--period", FIRST, "--memory", str(wallet), "--cap", "6"]
+    code, sent, _ = client("\n".join([head, *rows, *again]) + "\n", *typed)
+    assert code == 0 and len({json.loads(line)["who"] for line in sent.splitlines()}) == 60
+    assert sum(json.loads(line).get("epsilon", 0) for line in wallet.read_text().splitlines()) == pytest.approx(6, rel=1e-3)
+    send(place, "visits/all.jsonl", sent.splitlines())
+    collected = Session().collect("visits", "visits", epsilon=3, sending_epsilon=1.0, period=FIRST)
+    assert collected.received.counted == 60
+    assert "Every person's reports are 5.999-LDP" in collected.statement or "Every person's reports are 6-LDP" in collected.statement
+    assert "and 2-LDP in any one sending" in collected.statement
+    with pytest.raises(ParameterError, match="two levels are not simulated"):
+        collected.quality()

@@ -25,6 +25,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.ipc as pa_ipc
 
+from dpicl.leaving import passing
 from dpicl.randomness import system_stream
 from dpicl.tabular.local.questions import Questionnaire
 from dpicl.tabular.reports.check import Answers
@@ -47,6 +48,7 @@ class Parted:
 
     def __enter__(self) -> Self:
         self._folder = Path(self._open.enter_context(TemporaryDirectory(prefix="reports-")))
+        self._open.enter_context(passing(self._folder))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:

@@ -12,7 +12,7 @@ import gzip
 import stat
 import zlib
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -21,7 +21,7 @@ import pyarrow.parquet as pa_parquet
 
 from dpicl.errors import DataError
 from dpicl.files.bounded import ALWAYS_BYTES, GROWTH
-from dpicl.files.objects import SCHEME, Stored, names_below
+from dpicl.files.objects import SCHEME, Stored, names_below, reason
 from dpicl.tabular.reports.lines import Read, read_lines
 from dpicl.tabular.reports.schema import SCHEMA
 
@@ -68,22 +68,35 @@ def read_reports(place: Place) -> Iterator[Read]:
     Raises:
         DataError: it cannot be read, or is damaged; what came before the damage was given; SourceError: the store does not give it.
     """
-    try:
-        with ExitStack() as stack:
-            if isinstance(place, Stored):
-                file: Any = stack.enter_context(place.open())
-            else:
-                if not stat.S_ISREG(place.stat().st_mode):
-                    raise DataError(place.name, "is a device or pipe; expected a file")
-                file = stack.enter_context(place.open("rb"))
+    with _opened(place) as file:
+        try:
             if place.name.endswith(".parquet"):
                 yield from _parquet(file, file.seek(0, 2), place.name)
             elif place.name.endswith(".gz"):
                 yield from _gzip(file, file.seek(0, 2), place.name)
             else:
                 yield from read_lines(file)
-    except (pa.ArrowException, EOFError, zlib.error, OSError, ValueError, MemoryError):
-        raise DataError(place.name, "is damaged or cannot be read; expected a complete file of reports") from None
+        except (pa.ArrowException, EOFError, zlib.error, OSError, ValueError, MemoryError) as error:
+            if reason(error):  # the store's, which may answer again: what has not come is not to be taken for damaged
+                raise
+            raise DataError(place.name, "is damaged or cannot be read; expected a complete file of reports") from None
+
+
+@contextmanager
+def _opened(place: Place) -> Iterator[Any]:
+    """What is read. Raises DataError: it is no file, or cannot be opened; SourceError: the store does not give it."""
+    if isinstance(place, Stored):
+        with place.open() as stored:
+            yield stored
+        return
+    try:
+        if not stat.S_ISREG(place.stat().st_mode):
+            raise DataError(place.name, "is a device or pipe; expected a file")
+        file = place.open("rb")
+    except OSError as error:
+        raise DataError(place.name, f"cannot be read ({error.strerror})") from None
+    with file:
+        yield file
 
 
 def _gzip(file: Any, size: int, name: str) -> Iterator[Read]:
