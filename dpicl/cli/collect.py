@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from dpicl.cli.options import ContractName
+from dpicl.cli.json_output.reports import CountedReports
+from dpicl.cli.options import AsJson, ContractName
 from dpicl.cli.stopping import stoppable
-from dpicl.cli.terminal import counted, note, say
+from dpicl.cli.terminal import counted, errors, note, say, say_json
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError, ParameterError
 
@@ -58,6 +60,7 @@ def collect(
     period: _Period = "once",
     close: _Close = None,
     estimator: _Estimator = None,
+    as_json: AsJson = False,
 ) -> None:
     """Count clients' reports, and make rows of them. Or demonstrations; nothing is charged, since each client's own wallet paid."""
     from dpicl.cli.protect import without_pandas
@@ -91,8 +94,11 @@ def collect(
             progress=count.update,
             **how,
         )
-    if out is None:
+    what = () if out is None else (f"{out.name}: {release.write(out, form, rows if form in TABLE_FORMS else None)}", release.statement)
+    if as_json:
+        note(*what, to=errors)
+        say_json(CountedReports(**asdict(release.received)))
+    elif what:
+        note(*what, *release.caveats)
+    else:
         say(str(release.received))
-        return
-    what = release.write(out, form, rows if form in TABLE_FORMS else None)
-    note(f"{out.name}: {what}", release.statement, *release.caveats)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,9 @@ from dpicl.cli.app import app
 from dpicl.errors import ParameterError
 from dpicl.release.collected import NOTHING_CHARGED
 from dpicl.session import Session
+from dpicl.tabular.reports.count import Received
 from tests.cli.test_client_years import FIRST, SECOND, client, reports
+from tests.cli.test_json import printed
 from tests.harness import shop, shop_rows
 
 EPSILON = "8"
@@ -61,6 +64,13 @@ def test_rows_are_made_of_reports_and_no_account_is_charged(place: Path) -> None
     assert {path.name for path in place.iterdir()} == {"contracts", "reports", "rows.csv"}, "no ledger, no certificate"
     truth = sum(",yes,client" in line for line in holders(600).splitlines()) / 600
     assert abs(sum(row["bought"] == "yes" for row in rows) / 500 - truth) < 0.12
+
+
+def test_counts_are_printed_for_programs(place: Path) -> None:
+    send(place, "reports/2.jsonl", ["{", *(place / "reports/0.jsonl").read_text().splitlines()[:3]])
+    code, said = run("reports", "--epsilon", EPSILON, "--json")
+    expected = {**dict.fromkeys((field.name for field in fields(Received)), 0), "counted": 600, "duplicate": 3, "malformed": 1, "files": 3}
+    assert code == 0 and printed("dpicl collect CONTRACT REPORTS", said) == expected
 
 
 def test_the_same_reports_give_the_same_bytes_in_any_order_and_files(place: Path) -> None:
