@@ -20,6 +20,9 @@ two truths is largest where L_x has the largest and L_y the smallest share of th
 differ are at that extreme. It grows with t towards the permanent answer's epsilon. The first term of (5), the permanent answer's, stays
 however often clients send; the second is gone after many. With t = 1 both are those of (1) and (2).
 
+RAPPOR keeps an answer for each value, so that a client whose value changes shows the change, and pays for both. Here an answer is one client's
+and stands whatever the value becomes: nothing shows, and the estimate is of the values at the first answer.
+
 Symbols     k categories; p1, q1 truth and lie of the permanent answer, p2, q2 of a sending, t sendings, f the share of category v among n clients,
             f_v its estimate from the mean of t sendings.
 Not covered who sends: the content of two sendings is what they do not share; sendings of two permanent answers of one client.

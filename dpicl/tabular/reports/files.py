@@ -26,7 +26,8 @@ from dpicl.tabular.reports.lines import Read, read_lines
 from dpicl.tabular.reports.schema import SCHEMA
 
 SUFFIXES = (".jsonl", ".jsonl.gz", ".ndjson", ".ndjson.gz", ".parquet")
-_BATCH_ROWS = 1 << 17
+_BATCH_ROWS = 1 << 13
+"""Each of which may list thousands of bits."""
 Place = Path | Stored
 
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 from dpicl.tabular.reports.schema import SCHEMA, VERSION
 
 LONGEST_LINE = 1 << 20
-"""In bytes: four times a report of 65,536 bits, half of which are set."""
+"""In bytes: some forty times a report on the most cells that a question has, half of whose bits are set."""
 _BLOCK = 1 << 22
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 Read = tuple[pa.Table, int]
