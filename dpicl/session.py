@@ -35,6 +35,7 @@ from dpicl.release.texts import quote_of, release_of
 
 if TYPE_CHECKING:
     from dpicl.planning.outlook import TablePlan
+    from dpicl.release.collected import CollectedRelease
 
 
 @dataclass(frozen=True)
@@ -195,6 +196,22 @@ class Session:
         with one_ledger(settings):
             plan = plan_of(settings.given.contract.name, method, settings, anyway=anyway, **how)
             return Release(release_planned(plan, with_account(plan, settings), until=period, window=window))
+
+    def collect(self, contract: str, reports: PathLike[str] | str, *, epsilon: float, **how: Any) -> CollectedRelease:
+        """Rows and demonstrations of reports that clients have sent; nothing is charged, since each client's own wallet paid.
+
+        Args:
+            contract: the name of the one that clients answered.
+            reports: a file, a folder, or an address `s3://…`.
+            epsilon: of a client's answer, in nats.
+            how: further arguments of `dpicl.release.collected.collect`: what clients were told, the period, the estimator.
+
+        Raises:
+            DpiclError: a name or value breaks a rule, there is no such place, or no report counts.
+        """
+        from dpicl.release.collected import collect
+
+        return collect(contract, str(reports), self._settings, epsilon=float(epsilon), **how)
 
     def _with_rows(self, rows: Any, schema: Schema | None, method: str | None, trust: str, **stated: Any) -> Settings:
         if schema is not None:

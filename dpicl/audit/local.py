@@ -1,4 +1,6 @@
-"""Audits of what a client sends: one report in either encoding, all reports of one client together, and the answer to one question."""
+"""Audits of what a client sends: one report in either encoding, all reports of one client together, the answer to one question, and one answer
+that is sent many times.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +12,7 @@ from dpicl.accounting.guarantee import Neighbours
 from dpicl.audit.case import LESS_NOISE, AuditCase, Mutant, OutputEvent, Trial, less_noise
 from dpicl.audit.neighbours import contract_of, rows
 from dpicl.mechanisms.randomised_response import randomise, response
+from dpicl.mechanisms.two_levels import send, two_levels
 from dpicl.mechanisms.unary_encoding import report, unary
 from dpicl.methods import Options, unit_of
 from dpicl.methods.ldp_collection import collect
@@ -95,6 +98,28 @@ def _bits(epsilon: float, *, likelier: bool = False) -> Trial:
     )
 
 
+SENDINGS = 20
+"""Of one permanent answer."""
+
+
+def _sendings(epsilon: float, *, answered_anew: bool = False) -> Trial:
+    """A client whose answer is 1, or 0, and is sent many times; the events are that most sendings are that one."""
+    law = response(epsilon=epsilon, categories=3)
+    sending = two_levels(law, epsilon=_ONE_SENDING * epsilon).sending
+
+    def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
+        truth = np.repeat(np.full(count, int(which)), SENDINGS if answered_anew else 1)
+        kept = np.broadcast_to(randomise(truth, law, stream).reshape(count, -1), (count, SENDINGS))
+        return send(kept.reshape(-1), sending, stream).reshape(count, SENDINGS)
+
+    def most(code: int) -> OutputEvent:
+        return lambda sent: (sent == code).sum(axis=1) > SENDINGS / 2
+
+    return Trial(draw, {"most are 0": most(0), "most are 1": most(1)}, per_run=FEW_CLIENTS)
+
+
+_ONE_SENDING = 0.8
+"""Of the permanent answer's epsilon: little noise, so that many sendings reveal the permanent answer."""
 _client = partial(AuditCase, neighbours=Neighbours.REPLACE_ONE, unit="client")
 _STATED = 2.0
 CASES = (
@@ -134,5 +159,9 @@ CASES = (
     ).with_mutants(
         less_noise(_collection(_STATED * float(LESS_NOISE), _AGREEMENT)),
         Mutant("bit-for-free", "whether they agree is answered with as much budget again", _collection(2 * _STATED, _AGREEMENT)),
+    ),
+    _client("client-sendings", f"one client's permanent answer, sent {SENDINGS} times with noise anew", 1.0, _sendings(1.0)).with_mutants(
+        less_noise(_sendings(float(LESS_NOISE))),
+        Mutant("answered-anew", "each sending is of an answer of its own, at the price of one", _sendings(1.0, answered_anew=True)),
     ),
 )

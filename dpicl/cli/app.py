@@ -12,6 +12,7 @@ from typer.exceptions import TyperException
 
 from dpicl import __version__
 from dpicl.cli import names
+from dpicl.cli.collect import collect
 from dpicl.cli.compare import compare
 from dpicl.cli.contributed import contribute, others
 from dpicl.cli.data import contract_app, data_app, ledger_app, verify
@@ -137,6 +138,7 @@ app.command()(protect)
 app.command()(synth)
 app.command()(verify)
 app.command()(ask)
+app.command()(collect)
 
 
 @app.command()

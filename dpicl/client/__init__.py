@@ -3,5 +3,5 @@
     python -m dpicl.client contract.yaml --epsilon 1 --design subset < records.csv > reports.jsonl
 
 Needs numpy, pyarrow, pydantic and cryptography; no orchestrator, cluster, database or model. The
-collector adds reports up with `dpicl.client.reports.tally_reports`.
+collector adds reports up by `dpicl collect`.
 """

@@ -9,50 +9,49 @@ import math
 import sys
 from functools import partial
 from pathlib import Path
-from typing import get_args
+from typing import Any
 
 from dpicl.client.records import Records
-from dpicl.client.reports import Report, answer
+from dpicl.client.reports import answer, sent
 from dpicl.client.wallet import DEFAULT_CAP, open_wallet
-from dpicl.contract.load import contract_digest, load_contract
+from dpicl.contract.load import load_contract
 from dpicl.contract.models import Contract
+from dpicl.contract.periods import ONCE, read_period
 from dpicl.errors import DataError, DpiclError, ParameterError
-from dpicl.methods.ldp_collection import questions_for
-from dpicl.methods.options import LdpVariant
+from dpicl.methods.collection import DEFAULT_DESIGN, DESIGNS, Collection
 from dpicl.randomness import Draws, system_stream
-from dpicl.tabular.local.questions import Design
 from dpicl.tabular.reading.contribution import reporting_rows
 from dpicl.tabular.reading.encode import LocalEncoding, encode_clients
-from dpicl.yaml_file import validate
+from dpicl.tabular.reports.schema import Sender
 
-_DESIGNS = tuple(design for design in get_args(Design) if design != "all-columns")
 WALLET = Path.home() / ".dpicl-client.jsonl"
 
 
-def report_all(contract: Contract, records: Records, options: argparse.Namespace) -> list[Report]:
+def report_all(contract: Contract, records: Records, options: argparse.Namespace) -> list[dict[str, Any]]:
     """Reports of all clients, remembered before any is returned.
 
     Raises:
         DpiclError: the budget is spent, or a value breaks a rule.
     """
-    _check_positive("epsilon", options.epsilon)
     if options.cap is not None:
         _check_positive("cap", options.cap)
-    stated = {"design": options.design, "columns": options.columns, "about": options.about, "estimator": "log-linear"}
-    variant = validate(LdpVariant, stated, "command line")
-    encoding = LocalEncoding.of(contract, "k-ary")
-    questions = questions_for(encoding, variant, options.epsilon)
+    asked = {name: getattr(options, name) for name in ("epsilon", "design", "columns", "about", "sending_epsilon")}
+    collection, period = Collection.of(contract, **asked), read_period(options.period)
     rows = reporting_rows(records.table, contract, Draws(0, contract.name, simulated=False))
-    codes = encode_clients(records.table, contract, encoding).codes
+    codes = encode_clients(records.table, contract, LocalEncoding.of(contract, "k-ary")).codes
     turns = contract.privacy.person.max_rows if contract.privacy.person else 1
-    about = f" {json.dumps(variant.about)}" if variant.about else ""
-    collection = _hash(f"{contract_digest(contract)} {options.design} {options.columns} {options.epsilon!r}{about}")
     secret, reports = system_stream(), []
     with open_wallet(options.memory) as wallet:
-        cost, contract_cap = turns * questions.guarantee.epsilon, contract.privacy.budget.epsilon
-        wallet.join(collection, cost, requested_cap=options.cap, contract_cap=contract_cap, id_column=options.id)
+        cost, contract_cap = turns * collection.questions.guarantee.epsilon, contract.privacy.budget.epsilon
+        caps = {"requested_cap": options.cap, "contract_cap": contract_cap}
+        wallet.join(collection.permanent_name, cost, **caps, id_column=options.id)
         for row, name in zip(rows, records.names(rows, contract), strict=True):
-            reports.append(wallet.report(collection, _hash(name), partial(answer, codes[row], questions, secret)))
+            who = hashlib.sha256(name.encode()).hexdigest()
+            given = wallet.report(collection.permanent_name, who, partial(answer, codes[row], collection.questions, secret))
+            if collection.sending_epsilon is not None:
+                given = wallet.sending(collection.name, who, period, partial(sent, given, collection, secret))
+            sender = Sender(collection.name, wallet.pseudonym(collection.name, who, period), period)
+            reports.append(sender.report(given))
         wallet.keep()
     return reports
 
@@ -62,21 +61,26 @@ def _check_positive(name: str, value: float) -> None:
         raise ParameterError(name, value, "a finite number > 0")
 
 
-def _hash(name: str) -> str:
-    return hashlib.sha256(name.encode()).hexdigest()
-
-
 def print_reports(typed: list[str]) -> None:
     """The command itself: one report a line."""
     parser = argparse.ArgumentParser(
         prog="python -m dpicl.client", description="Randomise records on this machine, and print reports that may leave it."
     )
     parser.add_argument("contract", type=Path, help="the contract of the table")
-    parser.add_argument("--epsilon", type=float, required=True, help="privacy parameter of one report")
-    parser.add_argument("--design", choices=_DESIGNS, default="subset", help="which columns a client reports")
+    parser.add_argument("--epsilon", type=float, required=True, help="privacy parameter of a client's answer, however often it is sent")
+    parser.add_argument("--design", choices=DESIGNS, default=DEFAULT_DESIGN, help="which columns a client reports")
     parser.add_argument("--columns", type=int, help="with subset: number of columns in a report")
     parser.add_argument(
         "--about", action="append", default=[], metavar="NAME", help="an attribute to ask for (repeatable); all if left out"
+    )
+    parser.add_argument(
+        "--sending-epsilon",
+        type=float,
+        metavar="EPSILON",
+        help="add noise to the answer anew for each period, so that each report alone has this smaller privacy parameter",
+    )
+    parser.add_argument(
+        "--period", default=ONCE, help="the period that the report is for, such as 2026-12-01; the same again is sent again"
     )
     parser.add_argument("--id", help="a column that identifies clients, if the contract protects rows and there are several clients")
     parser.add_argument(

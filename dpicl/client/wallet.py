@@ -7,28 +7,33 @@ changed meanwhile still gets the old one: a new answer would reveal the change.
 The cap belongs to the holder. It is set at first use and raised by the holder's own command alone; a
 contract comes from the collector, whom local privacy does not trust, and can only lower what it is given.
 
-State       one file, mode 0600, of JSON lines: a cap, a collection with its cost, or a report with a hash of whose it is
+What is sent of an answer with noise drawn anew is remembered as well, by the period: a report that is sent twice is one. The pseudonym on it
+is made of a secret key for each collection and period, so that none links a client's reports to two of them.
+
+State       one file, mode 0600, of JSON lines: a cap, a key, a collection with its cost, or a report or sending with a hash of whose it is
 """
 
 from __future__ import annotations
 
 import errno
+import hmac
 import json
 import math
 import os
+import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from dpicl.client.reports import Report
 from dpicl.errors import BudgetError, DataError, ParameterError
 from dpicl.files.durable import sync_folder
 from dpicl.files.locks import hold
+from dpicl.tabular.reports.schema import Answer
 
 DEFAULT_CAP = 4.0
 """In nats, of a holder who names no cap: all reports together make no guess about a record more than e^4 = 55 times as likely."""
-_BEGINNINGS = (b'{"collection": "', b'{"cap": ')
+_BEGINNINGS = (b'{"collection": "', b'{"cap": ', b'{"key": "')
 
 
 class Wallet:
@@ -38,9 +43,13 @@ class Wallet:
         self._file = file
         self._costs = {str(line["collection"]): float(line["epsilon"]) for line in lines if "epsilon" in line}
         self._ids = {str(line["collection"]): line["id"] for line in lines if "id" in line}
-        self._reports: dict[tuple[str, str], Report] = {
+        self._reports: dict[tuple[str, str], Answer] = {
             (line["collection"], line["who"]): line["report"] for line in lines if "report" in line
         }
+        self._sendings: dict[tuple[str, str, str], Answer] = {
+            (line["collection"], line["who"], line["period"]): line["sent"] for line in lines if "sent" in line
+        }
+        self._key = next((str(line["key"]) for line in lines if "key" in line), None)
         caps = [float(line["cap"]) for line in lines if "cap" in line]
         # A wallet of before had no cap of its own: what it has spent is all that it is known to have been allowed.
         self._cap = caps[-1] if caps else self.spent if self._costs else None
@@ -102,13 +111,28 @@ class Wallet:
         self._set_cap(cap)
         self.keep()
 
-    def report(self, collection: str, who: str, draw: Callable[[], Report]) -> Report:
-        """What this client has reported to this collection; drawn and written now if nothing was."""
+    def report(self, collection: str, who: str, draw: Callable[[], Answer]) -> Answer:
+        """What this client has answered to this collection; drawn and written now if nothing was."""
         key = (collection, who)
         if key not in self._reports:
             self._reports[key] = drawn = draw()
             self._write({"collection": collection, "who": who, "report": drawn})
         return self._reports[key]
+
+    def sending(self, collection: str, who: str, period: str, draw: Callable[[], Answer]) -> Answer:
+        """What this client has sent of its answer for this period; drawn and written now if nothing was."""
+        key = (collection, who, period)
+        if key not in self._sendings:
+            self._sendings[key] = drawn = draw()
+            self._write({"collection": collection, "who": who, "period": period, "sent": drawn})
+        return self._sendings[key]
+
+    def pseudonym(self, collection: str, who: str, period: str) -> str:
+        """By which this client's report for a period is known: 32 hexadecimal digits that say nothing to who has not the wallet."""
+        if self._key is None:
+            self._key = secrets.token_hex(32)
+            self._write({"key": self._key})
+        return hmac.digest(self._key.encode(), f"{collection} {period} {who}".encode(), "sha256").hex()[:32]
 
     def keep(self) -> None:
         """Make everything durable: before the first report leaves."""
@@ -145,6 +169,15 @@ def open_wallet(path: Path, *, may_be_new: bool = True) -> Iterator[Wallet]:
         os.close(file)
 
 
+def _is_valid(line: dict[str, Any]) -> bool:
+    """Whether a line is one of a wallet. Raises ValueError, TypeError or KeyError: it is not."""
+    if "cap" in line:
+        return 0 < float(line["cap"]) < math.inf
+    if "key" in line:
+        return len(bytes.fromhex(line["key"])) == 32
+    return bool(line["collection"]) and float(line.get("epsilon", 0)) >= 0
+
+
 def _whole_lines(path: Path, file: int) -> list[dict[str, Any]]:
     """All lines but one that a killed process broke off: it was never sent, and is cut away."""
     content = path.read_bytes()
@@ -152,8 +185,7 @@ def _whole_lines(path: Path, file: int) -> list[dict[str, Any]]:
     try:
         lines = [json.loads(line) for line in whole.splitlines()]
         for line in lines:
-            valid = 0 < float(line["cap"]) < math.inf if "cap" in line else bool(line["collection"]) and float(line.get("epsilon", 0)) >= 0
-            if not valid:
+            if not _is_valid(line):
                 raise ValueError
         if not any(start.startswith(broken_off) or broken_off.startswith(start) for start in _BEGINNINGS):
             raise ValueError

@@ -98,11 +98,13 @@ def randomise(codes: np.ndarray, law: Response, stream: Stream) -> np.ndarray:
     """Report each code under `law`.
     `codes`: shape (clients,), integers in 0..categories-1. Returns reports, shape (clients,), uint8, or uint16 where there are more than
     256 categories.
-    Raises DataError: some code is outside the domain (the message gives the count only).
+    Raises DataError: some code is outside the domain (the message gives the count only); PrivacyError: the law has two levels.
     """
     if len(codes) and not 0 <= codes.min() <= codes.max() < law.categories:
         outside = int(np.count_nonzero((codes < 0) | (codes >= law.categories)))
         raise DataError("randomised response", f"code outside 0..{law.categories - 1}", count=outside)
+    if law.bits not in (16, 32):
+        raise PrivacyError(f"a law of {law.bits} bits: expected 16 or 32; one of two levels is drawn level by level")
     truth = np.ascontiguousarray(codes, dtype=np.uint8 if law.categories <= _FEW else np.uint16)
     if law.lie == 0:
         return truth.copy()

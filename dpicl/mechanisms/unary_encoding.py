@@ -35,24 +35,25 @@ _TOTAL = 1 << _BITS
 
 @dataclass(frozen=True)
 class Unary:
-    """The law of one report: `weight` out of 2^32 for a bit of another category."""
+    """The law of one report: `weight` out of `total` for a bit of another category; 2^32, or more of a law with two levels."""
 
     categories: int
     weight: int
+    total: int = _TOTAL
 
     @property
     def epsilon(self) -> float:
         """The exact cost of equation (3)."""
-        return math.log((_TOTAL - self.weight) / self.weight) if self.categories > 1 else 0.0
+        return math.log((self.total - self.weight) / self.weight) if self.categories > 1 else 0.0
 
     @property
     def lie_probability(self) -> float:
         """q of equation (2)."""
-        return self.weight / _TOTAL
+        return self.weight / self.total
 
     def guarantee(self) -> Guarantee:
         """The cost of one report."""
-        parameters = (("categories", self.categories), ("weight", self.weight), ("total", _TOTAL))
+        parameters = (("categories", self.categories), ("weight", self.weight), ("total", self.total))
         return Guarantee(self.epsilon, 0.0, Neighbours.REPLACE_ONE, "client", Event("unary-encoding", parameters))
 
 
@@ -77,11 +78,13 @@ def unary(*, epsilon: float, categories: int) -> Unary:
 def report(codes: np.ndarray, law: Unary, stream: Stream) -> np.ndarray:
     """Report each code under `law`.
     `codes`: shape (clients,), integers in 0..categories-1. Returns bits, shape (clients, categories), bool.
-    Raises DataError: some code is outside the domain (the message gives the count only).
+    Raises DataError: some code is outside the domain (the message gives the count only); PrivacyError: the law has two levels.
     """
     outside = int(np.count_nonzero((codes < 0) | (codes >= law.categories)))
     if outside:
         raise DataError("unary encoding", f"code outside 0..{law.categories - 1}", count=outside)
+    if law.total != _TOTAL:
+        raise PrivacyError(f"a law with a total of {law.total}: expected {_TOTAL}; one of two levels is drawn level by level")
     words = stream.words(len(codes) * law.categories, np.uint32).reshape(len(codes), law.categories)
     thresholds = np.where(codes[:, np.newaxis] == np.arange(law.categories), np.uint32(_TOTAL // 2), np.uint32(law.weight))
     return np.asarray(words < thresholds)

@@ -132,8 +132,11 @@ class Release:
         else:
             shown = self.demonstrations(count)
             write, what = methodcaller("write", f"{shown.in_form(form)}\n".encode()), f"{len(shown)} demonstrations"
-        write_certified(path, write, self.certificate, self.published.settings)
+        self._publish(path, write)
         return what
+
+    def _publish(self, path: Path, write: Callable[[BinaryIO], object]) -> None:
+        write_certified(path, write, self.certificate, self.published.settings)
 
     def arrow(self, count: int | None = None) -> pa.Table:
         """Rows of the released model, in the contract's columns and types; the same again for the same number.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
@@ -12,13 +11,14 @@ from typing import Any
 import pytest
 import yaml
 
-from dpicl.client.reports import tally_reports
 from dpicl.contract import Contract, load_contract
-from dpicl.errors import DataError
+from dpicl.methods.collection import Collection
 from dpicl.tabular.local.log_linear import log_linear
 from dpicl.tabular.local.observed import observed_tally
-from dpicl.tabular.local.questions import Questionnaire, questionnaire
+from dpicl.tabular.local.tally import Tally
 from dpicl.tabular.reading.encode import LocalEncoding, label_codes
+from dpicl.tabular.reports.check import Checker
+from dpicl.tabular.reports.count import Received, count_reports
 from dpicl.types import PrivateTable
 from tests.cli.holder import data_holder
 from tests.harness import shop, shop_rows
@@ -51,10 +51,19 @@ def reports(*arguments: object) -> list[str]:
     return done.stdout.splitlines()
 
 
-def asked_with(path: Path, epsilon: float) -> Questionnaire:
+def collection(path: Path, **how: Any) -> Collection:
+    """As the collector knows it."""
     declared = load_contract(path)
     assert isinstance(declared, Contract)
-    return questionnaire(LocalEncoding.of(declared, "k-ary").sizes, "pairs", epsilon)
+    return Collection.of(declared, **how)
+
+
+def counted(path: Path, sent: list[str], period: str = "once", **how: Any) -> tuple[Tally, Received]:
+    """What a collector counts of these lines."""
+    (path.parent / "reports").mkdir(exist_ok=True)
+    (path.parent / "reports" / "one.jsonl").write_text("".join(f"{line}\n" for line in sent))
+    asked = collection(path, **how)
+    return count_reports(str(path.parent / "reports"), Checker(asked.name, asked.sent_questions, period))
 
 
 def test_asked_again_a_client_gives_the_same_answer_even_if_its_record_has_changed(contract: Path) -> None:
@@ -111,53 +120,24 @@ def test_a_collector_finds_the_population_in_the_reports(contract: Path) -> None
     content = shop(private=True)
     content["privacy"]["budget"]["epsilon"] = 100
     contract.write_text(yaml.safe_dump(content, sort_keys=False))
-    sent = [json.loads(line) for line in reports(contract, held(4000), "--epsilon", "8", "--cap", "8", "--design", "pairs")]
-    found = observed_tally(tally_reports(sent, asked_with(contract, 8.0)))
+    sent = reports(contract, held(4000), "--epsilon", "8", "--cap", "8", "--design", "pairs")
+    found = observed_tally(counted(contract, sent, epsilon=8.0, design="pairs")[0])
     truth = label_codes(PrivateTable(random_table(small_contract(), 4000, 0)), small_contract())
     share = log_linear(found).reshape(-1, 2).sum(axis=0)
     assert abs(share[1] - truth.mean()) < 0.03
 
 
 def test_clients_say_whether_named_columns_agree_with_the_label(contract: Path) -> None:
-    declared = load_contract(contract)
-    assert isinstance(declared, Contract)
-    encoding = LocalEncoding.of(declared, "k-ary")
+    encoding = LocalEncoding.of(collection(contract, epsilon=1.0).contract, "k-ary")
     name = encoding.names[1]
     sent = reports(contract, held(40), "--epsilon", "1", "--design", "agreement", "--about", name)
-    asked = questionnaire(encoding.sizes, "agreement", 1.0, about=(1,))
-    assert tally_reports(map(json.loads, sent), asked).clients == 40
-    assert {question.columns for question in asked.questions} == {(1, len(encoding.sizes) - 1)}
+    tally, _ = counted(contract, sent, epsilon=1.0, design="agreement", about=[name])
+    assert tally.clients == 40
+    assert {question.columns for question in tally.questionnaire.questions} == {(1, len(encoding.sizes) - 1)}
     refused = run(contract, held(3), "--epsilon", "1", "--design", "pairs", "--about", "nothing")
     assert refused.returncode == 2 and "about" in refused.stderr and name in refused.stderr
     everything = run(contract, held(40), "--epsilon", "1", "--design", "agreement", "--cap", "1")
     assert everything.returncode == 2 and "another collection" in everything.stderr
-
-
-def test_reports_of_another_collection_are_refused(contract: Path) -> None:
-    wrong: list[Any] = [
-        {"question": 99, "answer": 0},
-        {"question": 0, "answer": 10**6},
-        {"question": 0, "bits": [0, 1]},
-        {"question": 0, "answer": [0]},
-        {"question": "0"},
-        [],
-        {},
-    ]
-    with pytest.raises(DataError, match=r"no answer to a question of this collection.*\(7"):
-        tally_reports([*wrong, {"question": 0, "answer": 0}], asked_with(contract, 1.0))
-
-
-def test_bits_answer_a_question_over_many_cells_and_a_cell_does_not(contract: Path) -> None:
-    made = questionnaire((40, 2), "pairs", 1.0)
-    assert tally_reports([{"question": 0, "bits": [3, 79]}, {"question": 0, "bits": []}], made).counts[0].sum() == 2
-    for wrong in (
-        {"question": 0, "answer": 3},
-        {"question": 0, "bits": [3, 3]},
-        {"question": 0, "bits": [80]},
-        {"question": 0, "bits": [[1]]},
-    ):
-        with pytest.raises(DataError):
-            tally_reports([wrong], made)
 
 
 def test_a_memory_with_costs_as_text_is_read(contract: Path) -> None:

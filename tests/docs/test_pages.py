@@ -29,6 +29,7 @@ FOLLOWED = (
     "how-to/install.md",
     "how-to/own-table.md",
     "how-to/series.md",
+    "how-to/collect.md",
     "how-to/choose-a-method.md",
     "questions/epsilon.md",
     "questions/rows.md",

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from multi_freq_ldpy.long_freq_est.L_GRR import L_GRR_Aggregator_MI
+from multi_freq_ldpy.long_freq_est.L_OSUE import L_OSUE_Aggregator_MI
 from multi_freq_ldpy.pure_frequency_oracles.GRR import GRR_Aggregator_MI
 
-from dpicl.mechanisms.randomised_response import randomise, response
+from dpicl.mechanisms.randomised_response import Response, randomise, response
+from dpicl.mechanisms.two_levels import send, two_levels
+from dpicl.mechanisms.unary_encoding import Unary, report, unary
 from dpicl.randomness import stream
 from dpicl.tabular.local.reconstruct import clip_and_renormalise, invert, report_counts
 from dpicl.types import LocalReports
@@ -30,3 +34,32 @@ def test_clipped_shares_of_one_answer_equal_the_oracle_s(categories: int, epsilo
     reports = randomise(truth, law, stream(0, "oracle", "", ""))
     ours = clip_and_renormalise(invert(report_counts(LocalReports(reports[:, None]), (categories,)) / len(reports), [law]))
     assert ours == pytest.approx(GRR_Aggregator_MI(reports, categories, epsilon), abs=2e-3)
+
+
+def test_shares_of_answers_with_two_levels_equal_the_oracle_s() -> None:
+    """L-GRR. Of more categories than two the oracle's q* lacks the term (k - 2) q1 q2, so that its shares do not add up: there the
+    enumeration of `test_two_levels` is the oracle.
+    """
+    categories = 2
+    levels = two_levels(response(epsilon=2.0, categories=categories), epsilon=1.0)
+    law = levels.sent
+    assert isinstance(levels.permanent, Response) and isinstance(law, Response)
+    truth = np.random.default_rng(0).choice(categories, size=50_000, p=[0.3, 0.7])
+    reports = send(randomise(truth, levels.permanent, stream(0, "oracle", "", "")), levels.sending, stream(0, "oracle", "sent", ""))
+    shares = (np.bincount(reports, minlength=categories) / len(reports) - law.lie_probability) / (
+        law.truth_probability - law.lie_probability
+    )
+    assert shares == pytest.approx(L_GRR_Aggregator_MI(reports, categories, 2.0, 1.0), abs=2e-3)
+
+
+@pytest.mark.parametrize("categories", [2, 7, 40])
+def test_shares_of_bits_with_two_levels_equal_the_oracle_s(categories: int) -> None:
+    """L-OSUE."""
+    levels = two_levels(unary(epsilon=2.0, categories=categories), epsilon=1.0)
+    assert isinstance(levels.permanent, Unary)
+    truth = np.random.default_rng(0).choice(categories, size=50_000, p=np.random.default_rng(1).dirichlet(np.ones(categories)))
+    kept = report(truth, levels.permanent, stream(0, "oracle", "bits", ""))
+    bits = send(kept, levels.sending, stream(0, "oracle", "flipped", ""))
+    lie = levels.sent.lie_probability
+    shares = clip_and_renormalise((bits.mean(axis=0) - lie) / (0.5 - lie))
+    assert shares == pytest.approx(L_OSUE_Aggregator_MI(bits.astype(int), 2.0, 1.0), abs=2e-3)

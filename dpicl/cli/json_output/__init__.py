@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpicl.cli.json_output import budgets, plans, states
+from dpicl.cli.json_output import budgets, plans, reports, states
 from dpicl.cli.json_output.budgets import ChargedRelease, ForecastAccount, PlannedCharge, SpentAccount
 from dpicl.cli.json_output.plans import CheckedContract, ComparedRuns, Listing, Plan
+from dpicl.cli.json_output.reports import CountedReports
 from dpicl.cli.json_output.states import CheckedModel, CleanedState, RestoredState, StateFinding, WrittenBackup
 
 COMMANDS: dict[str, Any] = {
@@ -15,6 +16,7 @@ COMMANDS: dict[str, Any] = {
     "dpicl run PIPELINE --dry-run": list[PlannedCharge],
     "dpicl protect CONTRACT --dry-run": list[PlannedCharge],
     "dpicl synth CONTRACT --dry-run": list[PlannedCharge],
+    "dpicl collect CONTRACT REPORTS": CountedReports,
     "dpicl forecast": list[ForecastAccount],
     "dpicl list": Listing,
     "dpicl plan CONTRACT": Plan,
@@ -27,5 +29,5 @@ COMMANDS: dict[str, Any] = {
     "dpicl state restore FILE": RestoredState,
 }
 """What each command prints, with --json after it."""
-MODULES = (budgets, plans, states)
+MODULES = (budgets, plans, reports, states)
 """Where the types are."""

@@ -27,9 +27,12 @@ from dpicl.tabular.reading.batches import prepare
 from dpicl.tabular.reading.read import rows_digest
 from dpicl.tabular.reading.source import find_rows, load_source
 from dpicl.tabular.reading.survey import Survey, survey
+from dpicl.tabular.reports.count import Received, count_reports
+from dpicl.tabular.reports.schema import SCHEMA
 from tests.harness import answers, call_main, free_port, install, new_place, said, shop, shop_rows, until
 
 from ..table_contracts import GOOD_CSV, small_contract
+from .received import CHECKER, received, some_reports, text
 from .test_folder import SECRET, lay_out, rows
 
 BUCKET = "private-rows"
@@ -219,3 +222,18 @@ def test_a_table_that_is_moved_to_a_store_is_released_again_for_nothing(
         contract.write_text(yaml.safe_dump(content, sort_keys=False))
         assert protected("after.jsonl") == before
         assert said(capsys, "budget", name).count("aim_tabicl") == 1
+
+
+def test_clients_reports_are_counted_where_they_lie(store: Any, tmp_path: Path) -> None:
+    expected, _ = received(tmp_path / "reports", text(some_reports(50)))
+    packed = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_pylist(some_reports(50)[:20], SCHEMA), packed)
+    put(store, "reports/a.jsonl", text(some_reports(50)[20:]).encode())
+    put(store, "reports/b.parquet", packed.getvalue().to_pybytes())
+    put(store, "reports/c.parquet", packed.getvalue().to_pybytes()[:-100])
+    put(store, "reports/notes.txt", b"")
+    tally, found = count_reports(f"s3://{BUCKET}/reports", CHECKER)
+    assert (tally.stored == expected.stored).all() and found == Received(counted=50, files=3, damaged_files=1, other_files=1)
+    assert count_reports(f"s3://{BUCKET}/reports/a.jsonl", CHECKER)[1].counted == 30
+    with pytest.raises(SourceError, match="there is no such object or folder"):
+        count_reports(f"s3://{BUCKET}/nothing", CHECKER)

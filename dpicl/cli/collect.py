@@ -1,0 +1,104 @@
+"""`dpicl collect`: clients' reports are counted, and rows or demonstrations made of them; reads no private row and charges nothing."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dpicl.cli.json_output.reports import CountedReports
+from dpicl.cli.options import AsJson, ContractName
+from dpicl.cli.stopping import stoppable
+from dpicl.cli.terminal import counted, errors, note, say, say_json
+from dpicl.engine.settings import Settings
+from dpicl.errors import DpiclError, ParameterError
+
+_AS_TOLD = "As the clients were told."
+_Reports = Annotated[
+    str,
+    typer.Argument(help="A folder of files of reports, one such file (.jsonl, .ndjson, .gz of either, .parquet), or an address s3://…."),
+]
+_Epsilon = Annotated[float, typer.Option(help=f"Privacy parameter of a client's answer, in nats. {_AS_TOLD}")]
+_Out = Annotated[
+    Path | None,
+    typer.Option(help="The new file to write: rows (.csv, .parquet) or demonstrations (any other). Left out, reports are only counted."),
+]
+_Rows = Annotated[int, typer.Option(min=1, max=10_000_000, help="Number of rows.")]
+_Shots = Annotated[int, typer.Option(min=1, max=10_000, help="Number of demonstrations.")]
+_Form = Annotated[str, typer.Option("--as", help="Of demonstrations: jsonl (text and answer), text, chat (messages), alpaca or sharegpt.")]
+_Design = Annotated[str, typer.Option(help=f"Which columns a client reports: one-column, pairs, subset or agreement. {_AS_TOLD}")]
+_Columns = Annotated[int | None, typer.Option(help=f"With subset: number of columns in a report. {_AS_TOLD}")]
+_About = Annotated[list[str] | None, typer.Option(metavar="NAME", help=f"An attribute that is asked for; may be repeated. {_AS_TOLD}")]
+_SendingEpsilon = Annotated[
+    float | None, typer.Option(help=f"Privacy parameter of one sending, where clients add noise anew for each period. {_AS_TOLD}")
+]
+_Period = Annotated[str, typer.Option(help="Count the reports for this period, such as 2026-12-01; those before it are counted as late.")]
+_Close = Annotated[
+    Path | None, typer.Option(help="Close the period: a file that is written once. When it is there, its counts stand and others are late.")
+]
+_Estimator = Annotated[
+    str | None, typer.Option(help="What makes rows of the counts: log-linear, em or tree. Default: by the number of cells.")
+]
+
+
+@stoppable
+def collect(
+    contract: ContractName,
+    reports: _Reports,
+    epsilon: _Epsilon,
+    out: _Out = None,
+    rows: _Rows = 10_000,
+    shots: _Shots = 4,
+    form: _Form = "jsonl",
+    design: _Design = "subset",
+    columns: _Columns = None,
+    about: _About = None,
+    sending_epsilon: _SendingEpsilon = None,
+    period: _Period = "once",
+    close: _Close = None,
+    estimator: _Estimator = None,
+    as_json: AsJson = False,
+) -> None:
+    """Count clients' reports, and make rows of them. Or demonstrations; nothing is charged, since each client's own wallet paid."""
+    from dpicl.cli.protect import without_pandas
+    from dpicl.release.collected import collect as collected
+    from dpicl.release.demonstrations import FORMS
+    from dpicl.release.release import TABLE_FORMS
+
+    if out is not None:
+        if os.path.lexists(out) or not out.parent.is_dir():
+            raise ParameterError("out", out.name, "a new file in a folder that is there")
+        form = out.suffix.removeprefix(".") if out.suffix.removeprefix(".") in TABLE_FORMS else form
+        if form not in (*FORMS, *TABLE_FORMS):
+            raise DpiclError(f"as={form[:40]}: expected one of {', '.join(FORMS)}")
+    without_pandas()
+    how: dict[str, Any] = {
+        "design": design,
+        "columns": columns,
+        "about": about or (),
+        "sending_epsilon": sending_epsilon,
+        "estimator": estimator,
+    }
+    with counted("reading", "files") as count:
+        release = collected(
+            contract,
+            reports,
+            Settings.from_environment(),
+            epsilon=epsilon,
+            period=period,
+            close=close,
+            shots=shots,
+            progress=count.update,
+            **how,
+        )
+    what = () if out is None else (f"{out.name}: {release.write(out, form, rows if form in TABLE_FORMS else None)}", release.statement)
+    if as_json:
+        note(*what, to=errors)
+        say_json(CountedReports(**asdict(release.received)))
+    elif what:
+        note(*what, *release.caveats)
+    else:
+        say(str(release.received))

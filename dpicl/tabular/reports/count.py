@@ -1,0 +1,121 @@
+"""From files of reports to the counts that a collector keeps, in one pass, and what became of every report.
+
+Guarantee   none spent: clients' reports are randomised before they are sent, and adding them up is post-processing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpicl.errors import DataError
+from dpicl.tabular.local.tally import Tally
+from dpicl.tabular.reports.check import Answers, Checker
+from dpicl.tabular.reports.closed import Closed, as_bytes
+from dpicl.tabular.reports.distinct import Parted
+from dpicl.tabular.reports.files import Place, read_reports, report_files
+
+
+@dataclass(frozen=True)
+class Received:
+    """How many reports there were of each kind, and files. `check` and `distinct` say what the kinds are; every report is of one."""
+
+    counted: int = 0
+    duplicate: int = 0
+    contradictory: int = 0
+    late: int = 0
+    elsewhen: int = 0
+    foreign: int = 0
+    forged: int = 0
+    version: int = 0
+    malformed: int = 0
+    files: int = 0
+    damaged_files: int = 0
+    other_files: int = 0
+
+    @property
+    def reports(self) -> int:
+        """Of all kinds."""
+        return sum(getattr(self, field.name) for field in fields(self) if not field.name.endswith("files"))
+
+    def __str__(self) -> str:
+        kinds = {field.name: getattr(self, field.name) for field in fields(self)}
+        said = [f"{kinds[name]:,} {words}" for name, words in _WORDS.items() if kinds[name] or name == "counted"]
+        files = ", ".join(f"{kinds[name]:,} {words}" for name, words in _FILES.items() if kinds[name] or name == "files")
+        return f"{self.reports:,} reports: {', '.join(said)}; files: {files}."
+
+
+_WORDS = {
+    "counted": "counted",
+    "duplicate": "sent or delivered again",
+    "contradictory": "contradictory",
+    "late": "late",
+    "elsewhen": "of another period",
+    "foreign": "of another collection",
+    "forged": "forged",
+    "version": "of another version",
+    "malformed": "malformed",
+}
+_FILES = {"files": "read", "damaged_files": "of them damaged", "other_files": "of another kind left alone"}
+
+
+def count_reports(
+    place: str, checker: Checker, *, close: Path | None = None, progress: Callable[[int, int], Any] = lambda done, total: None
+) -> tuple[Tally, Received]:
+    """The counts of all valid reports at a place, each client's once, and what became of the others.
+
+    Args:
+        place: a file, a folder, or an address of a store; see `report_files`.
+        close: a file that closes the period: made now, or if it is there its counts stand and reports of other clients are late.
+        progress: called with how many files were read, and of how many.
+
+    Raises:
+        DataError: there is no such place, or `close` is another file; SourceError: the store does not answer. What is wrong with a file or a
+        report is counted.
+    """
+    closed = Closed.read(close, checker) if close is not None and close.exists() else None
+    files, others = report_files(place)
+    counts, tally, who = Counter(files=len(files), other_files=others), Tally.empty(checker.questions), [np.empty(0, dtype="S16")]
+    with Parted(checker.questions) as parted:
+        for done, file in enumerate(files):
+            progress(done, len(files))
+            counts.update(_put(file, checker, parted))
+        progress(len(files), len(files))
+        for answers in parted.each():
+            in_time = len(answers.who) if closed is None else int(np.count_nonzero(closed.has(answers.who)))
+            counts.update(counted=in_time, late=len(answers.who) - in_time)
+            if closed is None:
+                tally += _tally(answers, checker)
+            if closed is None and close is not None:
+                who.append(as_bytes(answers.who))
+    if closed is not None:
+        tally = closed.tally
+    elif close is not None and tally.clients:
+        Closed(tally, np.sort(np.concatenate(who))).write(close, checker)
+    return tally, Received(**(counts + parted.counts))
+
+
+def _put(file: Place, checker: Checker, parted: Parted) -> Counter[str]:
+    """Put the valid answers of a file where they are compared; what else it holds, by kind."""
+    counts = Counter[str]()
+    try:
+        for reports, wrong in read_reports(file):
+            answers, others = checker.check(reports)
+            parted.add(answers)
+            counts.update(others, malformed=wrong)
+    except DataError:
+        counts["damaged_files"] += 1
+    return counts
+
+
+def _tally(answers: Answers, checker: Checker) -> Tally:
+    questions = checker.questions.questions
+    starts = np.cumsum([0, *(question.cells for question in questions)])
+    cells = np.repeat(starts[answers.questions], answers.lengths) + answers.cells
+    clients_of = np.bincount(answers.questions, minlength=len(questions))
+    return Tally.read(np.concatenate([clients_of, np.bincount(cells, minlength=starts[-1])]), checker.questions)

@@ -1,0 +1,107 @@
+"""A collection: one name for one set of public facts, the same for ever, and laws by which a collector estimates what clients hold."""
+
+from __future__ import annotations
+
+import hashlib
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpicl.client.reports import answer, sent
+from dpicl.contract import Contract, parse_contract
+from dpicl.contract.load import contract_digest
+from dpicl.errors import ParameterError
+from dpicl.mechanisms.unary_encoding import Unary
+from dpicl.methods.collection import Collection
+from dpicl.randomness import stream
+from dpicl.tabular.local.observed import observed_tally
+from dpicl.tabular.reports.check import Checker
+from dpicl.tabular.reports.lines import columns
+from dpicl.tabular.reports.schema import Sender
+from tests.library.tabular.received import plain_tally, text
+
+from ..examples import small_contract
+
+WIDE = {f"c{number}": {"type": "category", "categories": [str(one) for one in range(25)]} for number in range(2)}
+
+
+def wide() -> Contract:
+    """A table of columns with so many categories that answers are unary encoded."""
+    stated = {**WIDE, "answer": {"type": "category", "categories": ["no", "yes"]}}
+    privacy = {"unit": "row", "neighbours": "replace-one", "budget": {"epsilon": 3}}
+    return parse_contract(
+        {"name": "wide", "privacy": privacy, "columns": stated, "label": "answer", "source": {"file": "wide.csv"}}, "wide.yaml"
+    )
+
+
+def test_every_fact_of_a_collection_is_in_its_name_and_how_it_is_estimated_is_not() -> None:
+    contract = small_contract()
+    names = [one.name for one in contract.local]
+    facts: list[dict[str, Any]] = [
+        {"epsilon": 1.0},
+        {"epsilon": 2.0},
+        {"epsilon": 2.0, "sending_epsilon": 1.0},
+        {"epsilon": 2.0, "sending_epsilon": 0.5},
+        {"epsilon": 1.0, "design": "pairs"},
+        {"epsilon": 1.0, "columns": 1},
+        {"epsilon": 1.0, "about": names[:1]},
+        {"epsilon": 1.0, "about": names[1:2]},
+    ]
+    collections = [Collection.of(contract, **fact) for fact in facts]
+    assert all(one.name != other.name for one, other in combinations(collections, 2))
+    assert collections[1].permanent_name == collections[2].permanent_name == collections[3].permanent_name == collections[1].name
+    assert Collection.of(contract, epsilon=1.0, estimator="tree").name == collections[0].name
+    assert Collection.of(contract, epsilon=1.0, about=names[1::-1]).name == Collection.of(contract, epsilon=1.0, about=names[:2]).name
+
+
+def test_names_are_those_that_wallets_hold() -> None:
+    """Another name would be another collection: every client would answer, and pay, again."""
+    contract = small_contract()
+    stated = f"{contract_digest(contract)} subset None 1.0"
+    assert Collection.of(contract, epsilon=1.0).name == hashlib.sha256(stated.encode()).hexdigest()
+    about = f'{contract_digest(contract)} pairs None 1.5 ["{contract.local[0].name}"]'
+    asked = Collection.of(contract, epsilon=1.5, design="pairs", about=[contract.local[0].name])
+    assert asked.permanent_name == hashlib.sha256(about.encode()).hexdigest()
+
+
+@pytest.mark.parametrize("sending", [None, 1.0])
+def test_reports_of_bits_are_counted_by_their_own_law_and_the_population_is_found(sending: float | None) -> None:
+    collection = Collection.of(wide(), epsilon=2.0, design="pairs", sending_epsilon=sending)
+    assert all(isinstance(question.law, Unary) for question in collection.questions.questions)
+    secret, rng, clients = stream(0, "test", "collection", str(sending)), np.random.default_rng(0), 4000
+    codes = np.stack(
+        [rng.choice(25, size=clients, p=np.r_[0.6, np.full(24, 0.4 / 24)]) for _ in range(2)] + [rng.integers(2, size=clients)], axis=1
+    )
+    reports = []
+    for number, row in enumerate(codes):
+        kept = answer(row, collection.questions, secret)
+        reports.append(Sender(collection.name, f"{number:032x}").report(sent(kept, collection, secret)))
+    answers, others = Checker(collection.name, collection.sent_questions).check(columns(text(reports).encode())[0])
+    assert len(answers.who) == clients and not others
+    tally = plain_tally(reports, collection.sent_questions)
+    (first, second) = (one.counts.reshape(25, 2).sum(axis=1) / one.counts.sum() for one in observed_tally(tally).reports)
+    law = collection.sent_questions.questions[0].law
+    assert law.epsilon <= (sending or 2.0)
+    for question, counts, asked in zip(tally.questionnaire.questions, tally.counts, tally.clients_of, strict=True):
+        shares = (counts / asked - question.law.lie_probability) / (0.5 - question.law.lie_probability)
+        deviation = np.sqrt(0.25 / asked) / (0.5 - question.law.lie_probability)
+        assert abs(shares.reshape(25, 2)[0].sum() - 0.6) < 5 * np.sqrt(2) * deviation
+    assert first.argmax() == second.argmax() == 0
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"epsilon": 0.0},
+        {"epsilon": float("inf")},
+        {"epsilon": 1.0, "sending_epsilon": 1.0},
+        {"epsilon": 1.0, "sending_epsilon": float("nan")},
+        {"epsilon": 1.0, "design": "all-columns"},
+        {"epsilon": 1.0, "about": ["nothing"]},
+    ],
+)
+def test_what_is_no_collection_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ParameterError):
+        Collection.of(small_contract(), **wrong)
