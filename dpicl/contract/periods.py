@@ -46,6 +46,13 @@ def period_at(every: Every, when: datetime) -> str:
     }[every]
 
 
+def was_over(period: str, when: datetime) -> bool:
+    """Whether a period of a calendar was over at a time."""
+    kinds: tuple[Every, ...] = ("day", "week", "month", "quarter", "year")
+    every = next(kind for kind, shape in zip(kinds, _SHAPES, strict=True) if re.fullmatch(shape, period))
+    return period_at(every, when) > period  # names of one kind sort by time
+
+
 def clock() -> datetime:
     """The time, which decides what period it is and which are over."""
     return datetime.now(UTC)

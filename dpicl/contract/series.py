@@ -57,6 +57,8 @@ def _check_columns(contract: Contract, file: str) -> None:
         raise DeclarationError(
             file, "source.sign", "is given where rows are protected", "`unit: person`, whose rows and corrections count together"
         )
+    if contract.source.sign is not None and person is not None and person.max_rows < 2:  # of both rows of a correction one would enter
+        raise DeclarationError(file, "privacy.person.max_rows", "is 1, and a correction is two rows of one period", "2 or more")
 
 
 def _check_person(per_period: int, in_horizon: int | None, file: str) -> None:

@@ -110,7 +110,8 @@ def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
         "model": dict(read_json(model)) if units else None,
         "writer": plan.writer.name if plan.writer else None,
         "embedder": plan.embedder.name if plan.embedder else None,
-        "grid": {name: grid[name] for name in _GRID} | {"queries": plan.pipeline.queries, "draws": plan.pipeline.draws},
+        "grid": {name: grid[name] for name in _GRID}
+        | {"queries": plan.pipeline.queries, "draws": plan.pipeline.draws, "window": plan.pipeline.window},
         "options": {**by_method, "all methods": {name: choice for name, choice in options.items() if name not in by_method}},
         "contracts": {
             name: {
@@ -128,7 +129,7 @@ def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
             name: {"draw_version": METHODS[name].draw_version, "post_version": METHODS[name].post_version} for name in plan.pipeline.methods
         },
         "machine": {"cores": os.cpu_count(), "platform": f"{platform.system()} {platform.machine()}", "python": platform.python_version()},
-        "command": _command(plan),
+        "command": command_of(plan),
         "majority": _majority(folder, units, settings),
         "budget": spending_sentences(folder, plan.units, settings),
         "energy": {"power_watts": settings.power_watts, "kg_co2_per_kwh": KG_CO2_PER_KWH},
@@ -177,7 +178,7 @@ def _majority(folder: Path, units: list[Unit], settings: Settings) -> dict[str, 
     return accuracies
 
 
-def _command(plan: Plan) -> str:
+def command_of(plan: Plan) -> str:
     """What to type for the same run; the options are in plan.json."""
     grid = plan.as_json()["pipeline"]
     options = [f"--{name.replace('_', '-')} {','.join(map(str, grid[name]))}" for name in _GRID if grid[name]]
@@ -188,8 +189,10 @@ def _command(plan: Plan) -> str:
     ]
     queries = [f"--queries {plan.pipeline.queries}"] if plan.pipeline.queries else []
     draws = [f"--draws {plan.pipeline.draws}"] if plan.pipeline.draws > 1 else []
-    period = [f"--period {period}" for period in sorted(set(plan.periods.values()))[:1]]
-    return " ".join(["dpicl run", plan.pipeline_name, *options, *queries, *draws, *period, *models])
+    window = [f"--window {plan.pipeline.window}"] if plan.pipeline.window else []
+    shared = set(plan.periods.values())  # the last period of a horizon is not that of a table that is released anew
+    period = [f"--period {one}" for one in shared if len(shared) == 1]
+    return " ".join(["dpicl run", plan.pipeline_name, *options, *queries, *draws, *window, *period, *models])
 
 
 def spending_sentences(folder: Path, units: Mapping[str, Unit], settings: Settings) -> list[str]:

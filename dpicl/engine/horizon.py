@@ -38,6 +38,7 @@ from dpicl.methods.common import draws_for
 from dpicl.methods.mst_series import Arrays, Series, chosen_pairs
 from dpicl.methods.mst_tabicl import MstTabicl
 from dpicl.pipeline import Cell, Unit
+from dpicl.quality.series import SURE, window_rows
 from dpicl.tabular.central.bins import row_bins, row_encoding
 from dpicl.tabular.central.exact_counts import ExactCounts
 from dpicl.tabular.reading.arrivals import arrival_periods
@@ -56,11 +57,13 @@ class Progress:
     made: int
     is_new: bool
 
-    def sentence(self, contract: Contract, first: int, last: int, more: str = "") -> str:
+    def sentence(self, horizon: Horizon, first: int, last: int, more: str = "") -> str:
         """What was made, and which periods rows are of; `more` tells this horizon from others of the contract."""
-        names = contract.releases.calendar.periods
+        names = horizon.contract.releases.calendar.periods
         made = f"{self.made} periods released now, {len(self.published)} of {len(names)} in all"
-        return f"{contract.name}{more}: {made}; rows are of {names[first - 1]} to {names[last - 1]}."
+        window = window_rows(horizon.series, self.published[:last], [(first, last)])
+        few = "" if window.rows[0] > SURE * window.deviations[0] else ", and hardly more than noise: that window has too few rows"
+        return f"{horizon.contract.name}{more}: {made}; rows are of {names[first - 1]} to {names[last - 1]}{few}."
 
 
 @dataclass(frozen=True)
@@ -98,9 +101,16 @@ class Horizon:
         """What its periods counted."""
         return FrozenPeriods(self.settings, self._key, self.release.release_id, self.contract.name)
 
-    def until(self, last: int, over: int, rows: Callable[[], AbstractContextManager[PrivateTable]]) -> Progress:
+    def until(
+        self,
+        last: int,
+        over: int,
+        rows: Callable[[], AbstractContextManager[PrivateTable]],
+        begun: Callable[[bool, int], object] = lambda is_new, published: None,
+    ) -> Progress:
         """Have at least the periods 1 to `last` published: where some are not, those until `over` are made in order, from the rows that `rows`
-        gives. Nothing is read nor charged where they are. Once all of the horizon are published, what is private of it is gone.
+        gives. Nothing is read nor charged where they are. Once all of the horizon are published, what is private of it is gone. `begun` is told,
+        before anything is drawn, whether the horizon was charged now and how many periods were published.
         Raises DpiclError: the budget does not allow it; LedgerRefusedError: the horizon cannot go on.
         """
         before = published = self.published(self.series.periods)
@@ -110,6 +120,7 @@ class Horizon:
                 history = self.history(len(before))
                 with rows() as table:
                     is_new = self.charge()
+                    begun(is_new, len(before))
                     published = self.make(over, history, before, table)
             except (LedgerRefusedError, PrivacyError, FileNotFoundError):
                 # a twin may have ended the horizon meanwhile: what was frozen is gone, and frozen anew it is another one than was charged
@@ -171,6 +182,7 @@ class Horizon:
         would be refused after rows were read is refused for free.
         """
         history = self.frozen.history(made)
+        self.ledger.check_horizon(self.release.release_id)
         for period in (made, made + 1):
             noted = self.ledger.find(self.part(period).release_id) if 1 <= period <= self.series.periods else None
             stands = self.frozen.read(period) if noted is not None else None

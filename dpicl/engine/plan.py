@@ -15,7 +15,7 @@ from dpicl.contract.periods import ONCE, clock, period_at, read_period
 from dpicl.contract.series import window_places
 from dpicl.engine.pipelines import Pipelines, find_pipeline, load_pipelines, override
 from dpicl.engine.quote import AccountQuote, quote_plan
-from dpicl.engine.run_folder import ONE_RELEASE, Plan, check_stored, check_versions, pin_contracts, read_plan, run_folder, write_plan
+from dpicl.engine.run_folder import Plan, check_stored, check_versions, pin_contracts, read_plan, run_folder, write_plan
 from dpicl.engine.settings import Settings
 from dpicl.errors import BudgetError, DeclarationError, ModelRefusedError, ParameterError, PrivacyError
 from dpicl.lm.egress import check_egress
@@ -242,7 +242,7 @@ def _check_unit(contract: Declared, unit: Unit, plan: Plan) -> None:
     if method.model_reads_rows:
         check_writer(contract, unit, plan.writing_model)
         check_embedder(plan.embedder)
-    if plan.pipeline_name != ONE_RELEASE:
+    if plan.is_evaluated:
         method.refuse_run(contract)
         _check_periods(contract, unit, plan)
     method.check(contract, unit)

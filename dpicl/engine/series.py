@@ -68,7 +68,7 @@ def _released(plan: Plan, settings: Settings, first: int, last: int, *, now: dat
             sweep_private(settings)
         drawn = horizon.series.window(progress.published[:last], first, last)
         names = contract.releases.calendar.periods
-        spent = (spending_sentence(ledger, horizon.release.account, 1, int(progress.is_new)), progress.sentence(contract, first, last))
+        spent = (spending_sentence(ledger, horizon.release.account, 1, int(progress.is_new)), progress.sentence(horizon, first, last))
     return Published(contract, unit, horizon.cell, drawn, names[0], spent, replace(settings, given=None))
 
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from dpicl.methods.mst_series import COLUMNS, Arrays, Series
 
-_SURE = 5
+SURE = 5
 """Deviations of its noise that a window's number of rows must be above, for its shares to mean something."""
 
 
@@ -70,7 +70,7 @@ def _drift(name: str, recent: np.ndarray, earlier: np.ndarray, covariance: np.nd
     from scipy.special import chdtrc  # imported only where it is called
 
     cells, sums = len(recent), np.array([recent.sum(), earlier.sum()])
-    if (sums < _SURE * np.sqrt(cells * np.diagonal(covariance)) + 1).any():
+    if (sums < SURE * np.sqrt(cells * np.diagonal(covariance)) + 1).any():
         return Drift(name, None, cells - 1, None)
     shares = np.maximum(recent + earlier, 0)
     shares = shares / shares.sum()

@@ -191,7 +191,7 @@ def _drift(facts: SeriesFacts) -> Section:
             Cell(one.column),
             Cell("" if one.statistic is None else f"{one.statistic:.1f}"),
             Cell(f"{one.degrees}"),
-            Cell("hidden by noise" if one.chance is None else f"{one.chance:.2g}"),
+            Cell("too few rows" if one.chance is None else f"{one.chance:.2g}"),
         )
         for one in facts.drifts
     ]

@@ -244,8 +244,10 @@ def test_a_horizon_does_not_go_on_in_a_ledger_that_came_back(place: Place, tmp_p
     (settings.home / "ledger.anchor.json").unlink()
     adopt(settings)
     assert len(published()) == 5
+    (place.root / "data" / f"{NAME}.csv").write_text("no table at all")
     with pytest.raises(LedgerRefusedError, match="came back from a backup or from receipts"):
         night(6)
+    assert [one.what for one in clean(settings, 9999) if "horizon" in one.what] == ["counts of a horizon that cannot go on"]
 
 
 def test_private_counts_go_with_the_last_night_and_not_before(place: Place) -> None:
@@ -253,10 +255,21 @@ def test_private_counts_go_with_the_last_night_and_not_before(place: Place) -> N
     (folder,) = (place.home / "series").iterdir()
     assert sorted(path.stat().st_mode & 0o777 for path in folder.iterdir()) == [0o600] * 11
     assert folder.stat().st_mode & 0o777 == 0o700
-    assert not list(clean(Settings.current(), 1)) or len(list(folder.iterdir())) == 11
+    assert not [one for one in clean(Settings.current(), 9999) if not one.is_run] and len(list(folder.iterdir())) == 11
     night(12)
     assert not folder.exists() and len(published()) == 12
     assert Release(night(40, until="2026-03-09", window=4)).arrow(9).num_rows == 9
+
+
+def test_counts_of_a_horizon_that_is_over_or_cannot_go_on_are_cleaned_away(place: Place) -> None:
+    """A horizon that nobody goes on with, as its contract or epsilon was changed, would keep them for ever."""
+    night(3)
+    release_planned(planned("1"), Settings.current(), now=after(3))
+    assert len(list((place.home / "series").iterdir())) == 2
+    assert not [one for one in clean(Settings.current(), 9999) if "horizon" in one.what]
+    gone = [one.what for one in clean(Settings.current(), 30) if "horizon" in one.what]
+    assert gone == ["counts of a horizon that is over"] * 2 and not list((place.home / "series").iterdir())
+    assert "0 periods released now" in night(3).spent[1], "what is published stands"
 
 
 def test_files_of_counts_say_nothing_without_the_key(place: Place) -> None:

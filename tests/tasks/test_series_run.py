@@ -7,6 +7,8 @@ import os
 import shutil
 import signal
 from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import replace
 from itertools import chain
 from multiprocessing import get_context
 from pathlib import Path
@@ -19,6 +21,7 @@ import yaml
 from dpicl.engine import horizon as horizon_module
 from dpicl.engine import plan as planning
 from dpicl.engine.artefacts import MADE, read_draws
+from dpicl.engine.collect import command_of
 from dpicl.engine.execute import InProcess, call_all, run_units
 from dpicl.engine.forecast import forecast
 from dpicl.engine.horizon import PART, Horizon
@@ -28,6 +31,7 @@ from dpicl.engine.plan import make_plan
 from dpicl.engine.releases import open_ledger, spending_of
 from dpicl.engine.run_folder import open_unit, read_plan
 from dpicl.engine.settings import Settings
+from dpicl.engine.stages import advance as advance_module
 from dpicl.errors import BudgetError, LedgerRefusedError, ParameterError, RunError
 from dpicl.quality import series_accuracy
 from dpicl.report import series as report_series
@@ -49,6 +53,8 @@ NIGHTLY: dict[str, Any] = {
     "options": {"mst_tabicl": {"noise": "gaussian", "shot_selection": ["prototype"]}},
 }
 UNIT = f"mst_tabicl__{NAME}__seed0"
+
+FEW = ", and hardly more than noise: that window has too few rows."
 
 
 def nightly_place(root: Path, **pipeline: Any) -> Place:
@@ -73,8 +79,13 @@ def place(tmp_path: Path) -> Iterator[Place]:
 
 @pytest.fixture
 def today(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Sets the time at which runs are planned."""
-    return lambda day: monkeypatch.setattr(planning, "clock", lambda: after(day))
+    """Sets the time at which runs are planned, and go on."""
+
+    def is_after(day: int) -> None:
+        for module in (planning, advance_module):
+            monkeypatch.setattr(module, "clock", lambda: after(day))
+
+    return is_after
 
 
 def planned_run(run_id: str, **changes: Any) -> Path:
@@ -111,7 +122,7 @@ def test_a_run_makes_the_nights_that_are_missing(place: Place, today: Any) -> No
     today(7)
     run = made(planned_run("seventh", window=2))
     assert len(nights()) == 7 and spent() == (pytest.approx(2, rel=0.01), 8)
-    assert told(run) == ["visits: 4 periods released now, 7 of 12 in all; rows are of 2026-03-06 to 2026-03-07."]
+    assert told(run) == ["visits: 4 periods released now, 7 of 12 in all; rows are of 2026-03-06 to 2026-03-07" + FEW]
 
 
 @pytest.mark.exhaustive
@@ -121,7 +132,7 @@ def test_a_whole_run_answers_with_rows_of_its_window_and_reports_it(place: Place
     run = done(planned_run("seventh", window=2))
     charged, *periods = json.loads((run / "manifest.json").read_text())["budget"]
     assert charged.startswith("visits: 1 release, charged before and free now; epsilon ")
-    assert periods == ["visits: 4 periods released now, 7 of 12 in all; rows are of 2026-03-06 to 2026-03-07."]
+    assert periods == ["visits: 4 periods released now, 7 of 12 in all; rows are of 2026-03-06 to 2026-03-07" + FEW]
     results = rows(run / "results.csv")
     assert {row["system"] for row in results} >= {"icl", "icl-prototype", "zero-shot"} and all(row["accuracy"] for row in results)
     assert not list(Settings.current().private_home.glob(f"{NAME}/*")), "the rows of the run are gone"
@@ -184,11 +195,36 @@ def test_what_is_not_over_or_no_horizon_is_refused_before_a_row_is_read(place: P
         assert not any(ledger.entries(account.name) for account in ledger.accounts())
 
 
+def test_a_pipeline_of_any_name_makes_what_is_over_alone(place: Place, today: Any) -> None:
+    """A single release has the plan's name `protect`, and its own way to say what is over."""
+    pipelines = yaml.safe_load((place.root / "pipelines.yaml").read_text())
+    pipelines["pipelines"]["protect"] = deepcopy(pipelines["pipelines"]["nightly"])
+    (place.root / "pipelines.yaml").write_text(yaml.safe_dump(pipelines))
+    today(2)
+    with pytest.raises(ParameterError, match="period=2026-03-09: expected a period of visits that is over"):
+        make_plan("protect", {}, "early", period="2026-03-09")
+    late = make_plan("protect", {}, "late", period="2026-03-02")
+    today(1)
+    with pytest.raises(ParameterError, match="period=2026-03-02"):
+        made(late)
+    assert not nights()
+
+
+def test_the_command_of_a_run_has_its_window_and_the_period_that_all_its_tables_share(place: Place, today: Any) -> None:
+    today(3)
+    run = planned_run("third", window=2)
+    plan = read_plan(run)
+    assert "--window 2" in command_of(plan) and "--period 2026-03-03" in command_of(plan)
+    assert "--period" not in command_of(replace(plan, periods={NAME: "2026-03-03", "other": "2026-03-04"}))
+
+
 def test_an_earlier_period_is_derived_from_what_stands(place: Place, today: Any) -> None:
     today(6)
     made(planned_run("sixth"))
     run = made(make_plan("nightly", {"window": 2}, "back", period="2026-03-04"))
-    assert len(nights()) == 6 and told(run) == ["visits: 0 periods released now, 6 of 12 in all; rows are of 2026-03-03 to 2026-03-04."]
+    assert len(nights()) == 6 and told(run) == [
+        "visits: 0 periods released now, 6 of 12 in all; rows are of 2026-03-03 to 2026-03-04" + FEW
+    ]
 
 
 @pytest.mark.parametrize("place_of_death", ["_counted", "_released", "_read", "published"])
@@ -259,6 +295,8 @@ def test_a_failure_quotes_no_row_and_is_tried_again_where_nothing_was_charged_tw
     assert len(nights()) == 1
     made(run)
     assert len(nights()) == 3 and len(calls) == 4 and spent()[1] == 4
+    assert spending_of(run, read_plan(run).units) == {NAME: (1, 1)}, "the try that failed was charged, and its run says so"
+    assert "3 periods released now" in told(run)[0]
 
 
 def test_the_last_night_takes_the_private_counts_with_it_and_later_runs_are_free(place: Place, today: Any) -> None:

@@ -53,12 +53,17 @@ def check_goes_on(connection: Connection, account: Account, release: Release) ->
         raise LedgerRefusedError(
             f"account {account.name!r}: a part of a horizon that is not charged to it; expected the horizon's charge first"
         )
-    if row.number < _came_back(connection):
+    check_kept(connection, row)
+    return row
+
+
+def check_kept(connection: Connection, horizon: Row[Any]) -> None:
+    """Raises LedgerRefusedError: the ledger came back after this horizon was charged."""
+    if horizon.number < _came_back(connection):
         raise LedgerRefusedError(
-            f"account {account.name!r}: its ledger came back from a backup or from receipts after this horizon had begun, and which of its "
+            f"account {horizon.account!r}: its ledger came back from a backup or from receipts after this horizon had begun, and which of its "
             f"periods were drawn since is not known; what stands can be used, and a new horizon (`releases.first`) is a new charge"
         )
-    return row
 
 
 def _as_json(release: Release) -> Any:

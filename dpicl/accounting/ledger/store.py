@@ -173,6 +173,14 @@ class Ledger(Readings):
             change.append("reserved", {**row, **said}, release.release_id)
         return Reservation("reserved", None, is_new=True)
 
+    def check_horizon(self, release_id: str) -> None:
+        """Whether a horizon, if it is charged, can go on: asked before a row is read, as `reserve` asks for every part.
+        Raises LedgerRefusedError: the ledger came back since.
+        """
+        with self._database.reading() as connection:
+            if (horizon := rows.find_entry(connection, release_id)) is not None:
+                horizons.check_kept(connection, horizon)
+
     def begin_drawing(self, release_id: str) -> None:
         """Note, durably, that a release's mechanism is about to read rows; from then on nothing else can be made for its cost.
         Raises LedgerError: it is not charged, or another one was made for its cost.

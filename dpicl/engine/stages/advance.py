@@ -9,18 +9,26 @@ after another command has gone on, it draws nothing twice (`engine.horizon`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
+from dataclasses import replace
+from functools import cache, partial
 
+from dpicl.accounting.ledger import Release
+from dpicl.contract.periods import clock
+from dpicl.contract.series import window_places
 from dpicl.engine.artefacts import MADE, gather, read_split
-from dpicl.engine.files import write_json
+from dpicl.engine.files import read_json, write_json
 from dpicl.engine.horizon import Horizon
-from dpicl.engine.releases import note_spending, open_ledger
+from dpicl.engine.releases import SPENDING, note_spending, open_ledger
 from dpicl.engine.run_folder import UnitFolder, read_plan
 from dpicl.engine.stage import unit_stage
 from dpicl.methods import tabular
+from dpicl.pipeline import Cell
 from dpicl.types import PrivateTable
+
+_PUBLISHED = "published_before"
+"""Of a unit's spending: by cell, how many periods stood when the run first went on."""
 
 
 @unit_stage("advance", lambda folder: folder.method.artefact, "owner")
@@ -28,8 +36,7 @@ def advance(folder: UnitFolder) -> str:
     """Make the periods of a unit's horizons that are missing, and noisy counts of the plan's window of them."""
     method, contract, unit, plan = tabular(folder.unit.method), folder.contract, folder.unit, read_plan(folder.run)
     method.check(contract, unit)
-    last = contract.releases.calendar.index(plan.period_of(unit.dataset))  # was over when the run was planned, and its rows were read since
-    first = max(1, last - (plan.pipeline.window or last) + 1)
+    first, last = window_places(contract, until=plan.period_of(unit.dataset), window=plan.pipeline.window, now=clock())
     rows = cache(lambda: read_split(folder).train)
 
     @contextmanager
@@ -38,11 +45,25 @@ def advance(folder: UnitFolder) -> str:
 
     with open_ledger(folder.settings) as ledger:
         horizons = Horizon.all_of(ledger, plan, contract, unit, folder.settings)
-        progress = [one.until(last, last, table) for one in horizons]
-        note_spending(folder, [one.release for one in horizons], sum(one.is_new for one in progress))
+        releases = [one.release for one in horizons]
+        progress = [one.until(last, last, table, partial(_begun, folder, releases, one.cell)) for one in horizons]
+        note_spending(folder, releases, 0)
+    before = read_json(folder.path / SPENDING).get(_PUBLISHED, {})
+    progress = [
+        replace(its, made=len(its.published) - before.get(one.cell.key, len(its.published)))
+        for one, its in zip(horizons, progress, strict=True)
+    ]
     more = [f", epsilon {one.cell.epsilon:g}" if len(horizons) > 1 else "" for one in horizons]
-    made = [one.sentence(contract, first, last, name) for one, name in zip(progress, more, strict=True)]
+    made = [its.sentence(one, first, last, name) for one, its, name in zip(horizons, progress, more, strict=True)]
     write_json(folder.path / MADE, made)
     windows = {one.cell: one.series.window(its.published[:last], first, last) for one, its in zip(horizons, progress, strict=True)}
     gather(folder, {cell: method.encode(counts) for cell, counts in windows.items()})
     return f"{sum(one.made for one in progress)} periods released now, until {plan.period_of(unit.dataset)}"
+
+
+def _begun(folder: UnitFolder, releases: Sequence[Release], cell: Cell, is_new: bool, published: int) -> None:
+    """Add to what a run was charged, at once: a try that fails later was charged all the same, and made what the next one finds made."""
+    note_spending(folder, releases, 0)
+    noted = read_json(folder.path / SPENDING)
+    known = {cell.key: published} | noted.get(_PUBLISHED, {})
+    write_json(folder.path / SPENDING, {**noted, "charged_now": noted["charged_now"] + is_new, _PUBLISHED: known}, replace=True)

@@ -5,19 +5,24 @@ Safe beside anything that works here, safe twice at once, and safe if it is kill
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
-from dpicl.accounting.ledger import rows
+from dpicl.accounting.ledger import horizons, rows
 from dpicl.accounting.ledger.database import schema_of
 from dpicl.accounting.ledger.models import SCHEMA
+from dpicl.contract.periods import was_over
+from dpicl.engine.frozen import FOLDER
 from dpicl.engine.releases import ledger_file, looked_at
 from dpicl.engine.settings import Settings
-from dpicl.engine.state.leftovers import DAY, expired, orphans
+from dpicl.engine.state.leftovers import DAY, Leftover, expired, orphans
 from dpicl.engine.state_home import check_one_home
+from dpicl.errors import LedgerRefusedError
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,7 @@ def clean(settings: Settings, keep_days: int | None, *, dry_run: bool = False) -
     before = -math.inf if keep_days is None else now - keep_days * DAY
     old = () if keep_days is None else expired(settings, before)
     seen: set[Path] = set()
-    for leftover in (*orphans(settings, now, published(settings), rows_elsewhere=before), *old):
+    for leftover in (*orphans(settings, now, published(settings), rows_elsewhere=before), *_ended(settings, before), *old):
         if leftover.path in seen:
             continue
         seen.add(leftover.path)
@@ -55,8 +60,32 @@ def clean(settings: Settings, keep_days: int | None, *, dry_run: bool = False) -
 
 def published(settings: Settings) -> set[str]:
     """Names of the releases that are published by the ledger; none where there is no ledger."""
-    file = ledger_file(settings)
-    if file is not None and not file.exists():
+    if not _has_ledger(settings):
         return set()
     with looked_at(settings) as connection:
         return {release_id for _, release_id, _ in rows.published(connection)} if schema_of(connection) == SCHEMA else set()
+
+
+def _has_ledger(settings: Settings) -> bool:
+    file = ledger_file(settings)
+    return file is None or file.exists()
+
+
+def _ended(settings: Settings, before: float) -> Iterator[Leftover]:
+    """Private counts of horizons that go no further: the ledger came back since, or the last period was over before that time."""
+    folders = list((settings.home / FOLDER).glob("[0-9a-f]*"))
+    if not folders or not _has_ledger(settings):
+        return
+    with looked_at(settings) as connection:
+        if schema_of(connection) != SCHEMA:
+            return
+        for folder in folders:
+            if (horizon := rows.find_entry(connection, folder.name)) is None:
+                continue
+            if math.isfinite(before) and was_over(json.loads(horizon.parameters)["last"], datetime.fromtimestamp(before, UTC)):
+                yield Leftover(folder, "counts of a horizon that is over", is_private=True)
+                continue
+            try:
+                horizons.check_kept(connection, horizon)
+            except LedgerRefusedError:
+                yield Leftover(folder, "counts of a horizon that cannot go on", is_private=True)

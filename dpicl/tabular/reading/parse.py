@@ -91,7 +91,7 @@ def typed_table(columns: pa.Table, contract: Contract, where: str, *, part: bool
         typed[arrived] = typed_column(columns.column(arrived), _DAY, arrived, where)
     if (sign := contract.source.sign) is not None:
         typed[sign] = typed_column(columns.column(sign), _SIGN, sign, where)
-        _refuse(pc.invert(pc.is_in(typed[sign], pa.array([-1, 1]))), "is neither 1 nor -1", sign, where)
+        _refuse(pc.invert(pc.is_in(typed[sign], pa.array([-1, 1]))), "is no sign: expected plus or minus one", sign, where)
     table = pa.table(typed)
     if not part:
         refuse_no_rows(table, where)
