@@ -28,7 +28,7 @@ WALLET = Path.home() / ".dpicl-client.jsonl"
 
 
 def report_all(contract: Contract, records: Records, options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Reports of all clients, remembered before any is returned.
+    """Reports of all clients, remembered before any is returned, in an order that tells nothing of records.
 
     Raises:
         DpiclError: the budget is spent, or a value breaks a rule.
@@ -53,7 +53,8 @@ def report_all(contract: Contract, records: Records, options: argparse.Namespace
             sender = Sender(collection.name, wallet.pseudonym(collection.name, who, period), period)
             reports.append(sender.report(given))
         wallet.keep()
-    return reports
+    # By pseudonym: the order of records would tell what a client holds, where they are sorted by it, and link one period's lines to another's.
+    return sorted(reports, key=lambda report: str(report["who"]))
 
 
 def _check_positive(name: str, value: float) -> None:

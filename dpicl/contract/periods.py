@@ -67,7 +67,7 @@ def read_period(text: str) -> str:
     if text == ONCE:
         return text
     for shape, (form, more) in _SHAPES.items():
-        if re.fullmatch(shape, text):
+        if re.fullmatch(shape, text, re.ASCII):
             try:
                 datetime.strptime(text + more, form).replace(tzinfo=UTC)
             except ValueError:

@@ -25,7 +25,8 @@ and stands whatever the value becomes: nothing shows, and the estimate is of the
 
 Symbols     k categories; p1, q1 truth and lie of the permanent answer, p2, q2 of a sending, t sendings, f the share of category v among n clients,
             f_v its estimate from the mean of t sendings.
-Not covered who sends: the content of two sendings is what they do not share; sendings of two permanent answers of one client.
+Not covered who sends: two sendings share a permanent answer, whose bits are a fingerprint (of a hundred cells and more most sendings can be
+            linked by it, of few hardly any); sendings of two permanent answers of one client.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ from dpicl.mechanisms.unary_encoding import Unary
 from dpicl.randomness import Stream
 
 _STEP = 2**-40
+_LEAST_NOISE = 2**-20
+"""A share of epsilon: a sending with less noise than it takes away would be the answer itself."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,7 @@ def two_levels(permanent: Response | Unary, *, epsilon: float) -> TwoLevels:
     """The noise of a sending with which it is epsilon-LDP alone, rounded against us.
     Raises ParameterError: epsilon is not above 0 and below the permanent answer's; PrivacyError: it is too small for so many categories.
     """
-    if not 0 < epsilon < permanent.epsilon:
+    if not 0 < epsilon < permanent.epsilon * (1 - _LEAST_NOISE):
         raise ParameterError("sending epsilon", epsilon, f"a number > 0 and below the permanent answer's, {permanent.epsilon:.6g}")
     odds = _odds(permanent, epsilon)
     categories = 2 if isinstance(permanent, Unary) else permanent.categories

@@ -21,6 +21,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import comb
 from typing import get_args
 
 from dpicl.contract.load import contract_digest
@@ -30,7 +31,7 @@ from dpicl.mechanisms.two_levels import TwoLevels, two_levels
 from dpicl.methods.ldp_collection import encoding_of, questions_for
 from dpicl.methods.options import LdpVariant
 from dpicl.tabular.local.estimate import Estimator, check_fits, usual_estimator
-from dpicl.tabular.local.questions import Design, Questionnaire
+from dpicl.tabular.local.questions import MOST_QUESTIONS, Design, Questionnaire
 from dpicl.yaml_file import validate
 
 DESIGNS = tuple(design for design in get_args(Design) if design != "all-columns")
@@ -77,7 +78,8 @@ class Collection:
         chosen: Estimator = estimator or usual_estimator(sizes)
         check_fits(chosen, sizes, contract.name)
         stated = {"design": design, "columns": columns, "about": list(about), "estimator": chosen}
-        collection = Collection(contract, validate(LdpVariant, stated, "collection"), epsilon, sending_epsilon)
+        sending = None if sending_epsilon is None else float(sending_epsilon)
+        collection = Collection(contract, validate(LdpVariant, stated, "collection"), float(epsilon), sending)  # 1 and 1.0 are one name
         _ = collection.sent_questions
         return collection
 
@@ -85,7 +87,10 @@ class Collection:
     def permanent_name(self) -> str:
         """Of the permanent answers: 64 hexadecimal digits."""
         about = f" {json.dumps(self.variant.about)}" if self.variant.about else ""
-        return _hash(f"{contract_digest(self.contract)} {self.variant.design} {self.variant.columns} {self.epsilon!r}{about}")
+        asked = [question.columns for question in self.questions.questions]
+        subsets = comb(len(self.variant.about) or len(self.questions.sizes) - 1, len(asked[0]) - 1)
+        drawn = f" {asked}" if subsets > MOST_QUESTIONS else ""  # some of them, and another version of numpy might draw others
+        return _hash(f"{contract_digest(self.contract)} {self.variant.design} {self.variant.columns} {self.epsilon!r}{about}{drawn}")
 
     @cached_property
     def name(self) -> str:

@@ -32,7 +32,7 @@ from dpicl.tabular.local.estimate import Estimator
 from dpicl.tabular.reports.check import Checker
 from dpicl.tabular.reports.count import Received, count_reports
 
-NOTHING_CHARGED = "No account is charged: each client paid from its own wallet, and rows of reports are post-processing."
+NOTHING_CHARGED = "No account is charged: clients pay from their own wallets, and rows of reports are post-processing."
 
 
 @dataclass(frozen=True, repr=False)
@@ -48,8 +48,10 @@ class CollectedRelease(Release):
         sending, person = self.collection.sending_epsilon, self.contract.privacy.person
         of, reports = ("person", person.max_rows) if person else ("client", 1)
         each = f", and {reports * sending:.4g}-LDP in any one sending" if sending else ""
-        whole = f"{self.cost.nominal.epsilon:.4g}-LDP before they leave the {of}, however often they are sent"
-        return f"Every {of}'s reports are {whole}{each}; everything after is post-processing."
+        whole = f"{self.cost.nominal.epsilon:.4g}-LDP before they leave it, however often they are sent"
+        return (
+            f"Reports of a {of} that runs `python -m dpicl.client` with one wallet are {whole}{each}; everything after is post-processing."
+        )
 
     @property
     def caveats(self) -> tuple[str, ...]:

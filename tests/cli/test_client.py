@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -73,8 +74,21 @@ def test_asked_again_a_client_gives_the_same_answer_even_if_its_record_has_chang
     head, *lines = records.splitlines()
     changed = [f"{other.rpartition(',')[0]},{line.rpartition(',')[2]}" for line, other in zip(lines, lines[::-1], strict=True)]
     assert reports(contract, "\n".join([head, *changed]) + "\n", "--epsilon", "1") == first
-    assert reports(contract, "\n".join([head, *lines[::-2]]) + "\n", "--epsilon", "1") == first[::-2]
+    some = reports(contract, "\n".join([head, *lines[::-2]]) + "\n", "--epsilon", "1")
+    assert len(some) == 30 and some == [line for line in first if line in some]
     assert contract.with_name("memory.jsonl").stat().st_mode & 0o777 == 0o600
+
+
+def test_the_order_of_reports_tells_nothing_of_that_of_records(contract: Path) -> None:
+    """Sorted by what they hold, lines would tell it of each client; and those of two periods be of one client each."""
+    head, *lines = held(60).splitlines()
+    texts = ["\n".join([head, *some]) + "\n" for some in (lines, sorted(lines), lines[::-1])]
+    assert len({tuple(reports(contract, text, "--epsilon", "1")) for text in texts}) == 1
+    orders = []
+    for period in ("2026-12-01", "2026-12-02"):
+        sent = [json.loads(line) for line in reports(contract, texts[0], "--epsilon", "1", "--period", period)]
+        orders.append([one["question"] for one in sent])
+    assert orders[0] != orders[1]
 
 
 def test_two_holders_draw_different_noise(contract: Path) -> None:
@@ -113,7 +127,7 @@ def test_a_line_that_a_killed_client_broke_off_was_never_sent(contract: Path) ->
     memory = contract.with_name("memory.jsonl")
     memory.write_bytes(memory.read_bytes()[:-10])
     again = reports(contract, held(20), "--epsilon", "1")
-    assert again[:-1] == first[:-1] and reports(contract, held(20), "--epsilon", "1") == again
+    assert len({*first} & {*again}) >= 19 and reports(contract, held(20), "--epsilon", "1") == again
 
 
 def test_a_collector_finds_the_population_in_the_reports(contract: Path) -> None:

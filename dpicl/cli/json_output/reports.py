@@ -33,3 +33,5 @@ class CountedReports:
     """How many of them are damaged."""
     other_files: int
     """Files of other kinds, which were left alone."""
+    closed_with: int | None
+    """Clients that were counted when the period was closed; null where it is not."""

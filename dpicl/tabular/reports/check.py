@@ -7,7 +7,7 @@ A report is counted as the first of these that applies, whatever stands beside i
     foreign      to another collection: another contract, design or epsilon
     late         made for an earlier period than the one that is collected
     elsewhen     made for another period
-    forged       no answer to a question of this collection: no client of ours sends it
+    forged       no answer to a question of this collection, or with more bits than chance gives: no client of ours sends it
 
 Guarantee   none spent: clients' reports are randomised before they are sent.
 """
@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass
+from math import ceil, log, sqrt
 
 import numpy as np
 import pyarrow as pa
@@ -25,9 +26,10 @@ import pyarrow.compute as pc
 from dpicl.contract.periods import ONCE, read_period
 from dpicl.errors import ParameterError
 from dpicl.mechanisms.unary_encoding import Unary
-from dpicl.tabular.local.questions import Questionnaire
+from dpicl.tabular.local.questions import Question, Questionnaire
 from dpicl.tabular.reports.schema import VERSION
 
+_UNLIKELY = 40 * log(2)
 _WHO = "^[0-9a-f]{32}$"
 _HEX = np.zeros(256, dtype=np.uint64)
 _HEX[np.frombuffer(b"0123456789abcdef", dtype=np.uint8)] = np.arange(16, dtype=np.uint64)
@@ -111,7 +113,15 @@ class Checker:
         wrong[1:] |= (rows[1:] == rows[:-1]) & (cells[1:] <= cells[:-1])  # bits rise
         valid = known & np.where(unary, has_bits & ~has_answer, has_answer & ~has_bits)
         valid[rows[wrong]] = False
+        valid &= lengths <= np.array([_most_bits(one) for one in questions])[number]
         return Answers(_lanes(left["who"]), number, lengths, cells), valid
+
+
+def _most_bits(question: Question) -> int:
+    """More cells than an honest answer names once in 2^40, by Hoeffding's inequality: with all bits set, one report would weigh a hundred."""
+    if not isinstance(question.law, Unary):
+        return 1
+    return 1 + ceil(question.cells * question.law.lie_probability + sqrt(question.cells * _UNLIKELY / 2))
 
 
 def _without(left: pa.Table, wrong: pa.ChunkedArray, kind: str, counts: Counter[str]) -> pa.Table:

@@ -37,17 +37,20 @@ class Received:
     files: int = 0
     damaged_files: int = 0
     other_files: int = 0
+    closed_with: int | None = None
+    """How many clients were counted when the period was closed: what rows are made of, whatever is there now."""
 
     @property
     def reports(self) -> int:
         """Of all kinds."""
-        return sum(getattr(self, field.name) for field in fields(self) if not field.name.endswith("files"))
+        return sum(getattr(self, field.name) for field in fields(self) if not field.name.endswith("files") and field.name != "closed_with")
 
     def __str__(self) -> str:
         kinds = {field.name: getattr(self, field.name) for field in fields(self)}
         said = [f"{kinds[name]:,} {words}" for name, words in _WORDS.items() if kinds[name] or name == "counted"]
         files = ", ".join(f"{kinds[name]:,} {words}" for name, words in _FILES.items() if kinds[name] or name == "files")
-        return f"{self.reports:,} reports: {', '.join(said)}; files: {files}."
+        closed = "" if self.closed_with is None else f" The period was closed with {self.closed_with:,} clients."
+        return f"{self.reports:,} reports: {', '.join(said)}; files: {files}.{closed}"
 
 
 _WORDS = {
@@ -97,7 +100,7 @@ def count_reports(
         tally = closed.tally
     elif close is not None and tally.clients:
         Closed(tally, np.sort(np.concatenate(who))).write(close, checker)
-    return tally, Received(**(counts + parted.counts))
+    return tally, Received(**(counts + parted.counts), closed_with=None if closed is None else tally.clients)
 
 
 def _put(file: Place, checker: Checker, parted: Parted) -> Counter[str]:

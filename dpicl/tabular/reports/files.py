@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
-import pyarrow.parquet as pa_parquet
+import pyarrow.compute as pc
 
 from dpicl.errors import DataError
-from dpicl.files.bounded import ALWAYS_BYTES, GROWTH
+from dpicl.files.bounded import ALWAYS_BYTES, GROWTH, most_values, open_parquet
 from dpicl.files.objects import SCHEME, Stored, names_below, reason
 from dpicl.tabular.reports.lines import Read, read_lines
 from dpicl.tabular.reports.schema import SCHEMA
@@ -28,6 +28,9 @@ from dpicl.tabular.reports.schema import SCHEMA
 SUFFIXES = (".jsonl", ".jsonl.gz", ".ndjson", ".ndjson.gz", ".parquet")
 _BATCH_ROWS = 1 << 13
 """Each of which may list thousands of bits."""
+_ROW_BYTES = 8
+"""Counted for a row of columns that take no room."""
+_LONGEST_TEXT = 256
 Place = Path | Stored
 
 
@@ -77,7 +80,7 @@ def read_reports(place: Place) -> Iterator[Read]:
                 yield from _gzip(file, file.seek(0, 2), place.name)
             else:
                 yield from read_lines(file)
-        except (pa.ArrowException, EOFError, zlib.error, OSError, ValueError, MemoryError) as error:
+        except (pa.ArrowException, EOFError, zlib.error, OSError, ValueError, KeyError, MemoryError) as error:
             if reason(error):  # the store's, which may answer again: what has not come is not to be taken for damaged
                 raise
             raise DataError(place.name, "is damaged or cannot be read; expected a complete file of reports") from None
@@ -115,19 +118,34 @@ def _check_growth(unpacked: int, size: int, name: str) -> None:
 
 
 def _parquet(file: Any, size: int, name: str) -> Iterator[Read]:
-    """Batches of the columns of a report; a batch whose columns have other types holds none. Raises DataError: it unpacks to too much."""
-    opened = pa_parquet.ParquetFile(file)
-    names = [column for column in SCHEMA.names if column in opened.schema_arrow.names]
+    """Batches of the columns of a report; a batch whose columns have other types holds none. Raises DataError: it unpacks to too much, or
+    has a column twice.
+    """
+    opened = open_parquet(file)
+    names = [column for column in opened.schema_arrow.names if column in SCHEMA.names]
+    if len(set(names)) < len(names):
+        raise DataError(name, "has a column twice; expected each once")
+    groups = [opened.metadata.row_group(number) for number in range(opened.metadata.num_row_groups)]
+    if sum(group.column(number).num_values for group in groups for number in range(group.num_columns)) > most_values(size):
+        raise DataError(name, f"holds more than {most_values(size)} values; expected less in a file of its size")
     unpacked = 0
     for batch in opened.iter_batches(_BATCH_ROWS, columns=names or opened.schema_arrow.names[:1]):
-        unpacked += batch.nbytes
+        unpacked += batch.nbytes + _ROW_BYTES * batch.num_rows
         _check_growth(unpacked, size, name)
         try:
             batch.validate(full=True)
             columns = [
-                batch.column(field.name).cast(field.type) if field.name in names else pa.nulls(batch.num_rows, field.type)
+                _short(batch.column(field.name)).cast(field.type) if field.name in names else pa.nulls(batch.num_rows, field.type)
                 for field in SCHEMA
             ]
             yield pa.Table.from_arrays(columns, schema=SCHEMA), 0
         except pa.ArrowException:
             yield SCHEMA.empty_table(), batch.num_rows
+
+
+def _short(values: pa.Array) -> pa.Array:
+    """Texts as they are, and those that are longer than any of a report as missing ones: a long one may stand in every row for nothing."""
+    if not isinstance(values, pa.DictionaryArray):
+        return values
+    texts = values.dictionary
+    return pc.if_else(pc.less_equal(pc.binary_length(texts), _LONGEST_TEXT), texts, pa.scalar(None, texts.type)).take(values.indices)

@@ -37,8 +37,7 @@ def read_lines(file: BinaryIO) -> Iterator[Read]:
         if whole:
             yield columns(whole)
         if len(left) >= LONGEST_LINE:
-            if not too_long:
-                yield SCHEMA.empty_table(), 1
+            yield SCHEMA.empty_table(), int(not too_long)  # also where nothing is counted: who reads sees how far it is
             left, too_long = b"", True
     if left and not too_long:
         yield columns(left)

@@ -6,6 +6,7 @@ import gzip
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -26,7 +27,8 @@ from dpicl.tabular.reports.schema import SCHEMA
 from tests.library.tabular.received import CHECKER, COLLECTION, MIXED, plain_tally, received, report, some_reports, text
 
 CELLS = st.one_of(
-    st.tuples(st.just(0), st.sets(st.integers(0, 5), min_size=1, max_size=1)), st.tuples(st.just(1), st.sets(st.integers(0, 79)))
+    st.tuples(st.just(0), st.sets(st.integers(0, 5), min_size=1, max_size=1)),
+    st.tuples(st.just(1), st.sets(st.integers(0, 79), max_size=60)),
 )
 SENT = st.lists(st.tuples(st.integers(0, 12), CELLS), min_size=1, max_size=40)
 VALID = report(7, 0, [5])
@@ -217,7 +219,7 @@ def test_a_closed_period_stands_and_reports_after_it_are_late(tmp_path: Path) ->
     assert found == Received(counted=20, files=1) and close.stat().st_mode & 0o777 == 0o600
     received(folder, text(reports[:20]), text(reports[10:]))
     again, found = count_reports(str(folder), CHECKER, close=close)
-    assert (again.stored == first.stored).all() and found == Received(counted=20, duplicate=10, late=10, files=2)
+    assert (again.stored == first.stored).all() and found == Received(counted=20, duplicate=10, late=10, files=2, closed_with=20)
     for other in (Checker("0" * 64, MIXED), Checker(COLLECTION, MIXED, "2026")):
         with pytest.raises(DataError, match="another collection or period"):
             count_reports(str(folder), other, close=close)
@@ -269,3 +271,42 @@ def test_reading_holds_one_block(tmp_path: Path) -> None:
     with path.open("rb") as file:
         sizes = [table.num_rows for table, _ in read_lines(file)]
     assert sum(sizes) == 30_000 and len(sizes) > 1
+
+
+def as_parquet(folder: Path, name: str, columns: dict[str, Any]) -> None:
+    folder.mkdir(exist_ok=True)
+    pa_parquet.write_table(pa.table(columns), folder / name, compression="zstd", row_group_size=1 << 20)
+
+
+def test_parquet_that_would_fill_memory_is_damaged_and_stops_no_other_file(tmp_path: Path) -> None:
+    good = [report(client, 0, [1]) for client in range(5)]
+    folder = tmp_path / "reports"
+    received(folder, text(good))
+    long = pa.DictionaryArray.from_arrays(np.zeros(9000, dtype=np.int32), ["x" * (1 << 20)])
+    as_parquet(folder, "1.parquet", {"version": pa.array([1] * 9000), "collection": long})
+    as_parquet(folder, "2.parquet", {"version": pa.array([1]), "bits": pa.array([np.zeros(6_000_000, dtype=np.int64)])})
+    as_parquet(folder, "3.parquet", {"who": pa.nulls(30_000_000)})
+    twice = pa.Table.from_arrays([pa.array(["a"]), pa.array(["b"])], names=["who", "who"])
+    pa_parquet.write_table(twice, folder / "4.parquet")
+    before = pa.total_allocated_bytes()
+    _, found = count_reports(str(folder), CHECKER)
+    assert found.counted == 5 and found.damaged_files == 3 and found.malformed == 9000 and pa.total_allocated_bytes() - before < 1 << 24
+
+
+def test_a_packed_file_of_one_line_without_an_end_is_given_up(tmp_path: Path) -> None:
+    (tmp_path / "0.jsonl.gz").write_bytes(gzip.compress(bytes(1 << 28), 9))
+    began = time.process_time()
+    _, found = count_reports(str(tmp_path), CHECKER)
+    assert found.damaged_files == 1 and time.process_time() - began < 10
+
+
+def test_a_flood_of_different_answers_of_one_client_is_not_kept(tmp_path: Path) -> None:
+    flood = [{**report(7, 1, [*range(40)]), "bits": sorted({number % 80, number * 7 % 79})} for number in range(3000)]
+    tally, found = received(tmp_path / "flood", text([*flood, report(8, 0, [2])]))
+    assert found.counted == tally.clients == 1 and found.contradictory + found.duplicate == 3000 and found.contradictory > 1000
+
+
+def test_a_report_with_more_bits_than_chance_gives_is_forged(tmp_path: Path) -> None:
+    """Of eighty cells, at epsilon 1: an honest one has seventy once in 2^40."""
+    tally, found = received(tmp_path / "bits", text([report(1, 1, range(80)), report(2, 1, range(40))]))
+    assert found.forged == 1 and found.counted == tally.clients == 1
