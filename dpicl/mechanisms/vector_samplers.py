@@ -87,6 +87,18 @@ def uniforms(bound: int, count: int, stream: Stream) -> np.ndarray:
     return drawn[:count]
 
 
+def uniforms_below(bounds: np.ndarray, count: int, stream: Stream) -> np.ndarray:
+    """Exactly uniform in 0..bound-1, so many for each of these bounds, 1 to 2^62; shape (bounds, count), int64."""
+    shifts = np.repeat(np.array([64 - max(1, (bound - 1).bit_length()) for bound in bounds.tolist()], dtype=np.uint64), count)
+    limits = np.repeat(bounds, count)
+    drawn, missing = np.zeros(len(limits), dtype=np.int64), np.arange(len(limits))
+    while len(missing):
+        words = (stream.words(len(missing), np.uint64) >> shifts[missing]).astype(np.int64)
+        below = words < limits[missing]
+        drawn[missing[below]], missing = words[below], missing[~below]
+    return drawn.reshape(-1, count)
+
+
 def discrete_gaussians(variance: Fraction, count: int, stream: Stream) -> np.ndarray:
     """Independent whole numbers of law (3), sigma^2 = `variance`; shape (count,), int64.
     Raises ParameterError: the variance is not positive, or larger than 2^80.

@@ -74,25 +74,30 @@ def _log_chances(logits: Any, xp: Any) -> Any:
     return gaps - xp.log(xp.exp(gaps).sum(-1, keepdims=True))
 
 
-def whole_votes(logits: Any, rule: VoteRule, xp: Any, public: Any = None) -> Any:
+def whole_votes(logits: Any, rule: VoteRule, xp: Any, public: Any = None, present: Any = None) -> Any:
     """Every voter's vote by the equations above.
 
     Args:
         logits: at the candidates, shape (voters, candidates).
         rule: kind, units and clip.
         xp: numpy or torch, whichever the array is of.
-        public: of `difference` only: the public prompt's logits at the candidates, shape (candidates,).
+        public: of `difference` only: the public prompt's logits at the candidates, shape (candidates,), or of every voter's own text.
+        present: of voters of several texts, which cells are candidates at all: shape (voters, candidates), bool; the others get no vote.
 
     Returns:
         Shape (voters, candidates), int64.
     """
     logits = xp.asarray(logits, dtype=xp.float64)
-    counted = xp.isfinite(logits).all(axis=1, keepdims=True)
+    finite = xp.isfinite(logits)
+    counted = (finite if present is None else finite | ~present).all(axis=1, keepdims=True)
     logits = xp.where(counted, logits, 0.0)
+    if present is not None:
+        logits, counted = xp.where(present, logits, -float("inf")), counted & present
     if rule.kind == "difference":
         assert rule.clip is not None
-        moved = _log_chances(logits, xp) - _log_chances(xp.asarray(public, dtype=xp.float64), xp)
-        shares = xp.clip(moved / rule.clip, -1, 1)
+        public = xp.asarray(public, dtype=xp.float64)
+        moved = _log_chances(logits, xp) - _log_chances(public if present is None else xp.where(present, public, -float("inf")), xp)
+        shares = xp.clip(xp.where(counted, moved / rule.clip, 0.0), -1, 1)
         return xp.where(counted, xp.asarray(xp.clip(xp.round(shares * rule.units), -rule.units, rule.units), dtype=xp.int64), 0)
     gaps = logits - xp.amax(logits, axis=1, keepdims=True)
     if rule.clip is not None:

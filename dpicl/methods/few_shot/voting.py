@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Literal, Protocol
 
 import numpy as np
@@ -145,7 +146,13 @@ class Prompts:
         return (*self.model.leading, *self.model.encode(instruction_piece(self.contract)))
 
     def _header(self, label: str) -> Tokens:
-        return tuple(self.model.encode(header_piece(self.contract, self.contract.label_text(label))))
+        if label not in self._headers:  # every voter of every token has one
+            self._headers[label] = tuple(self.model.encode(header_piece(self.contract, self.contract.label_text(label))))
+        return self._headers[label]
+
+    @cached_property
+    def _headers(self) -> dict[str, Tokens]:
+        return {}
 
 
 class PrivateRows:
@@ -195,7 +202,7 @@ class PrivateRows:
 
     def examples(self, numbers: Sequence[int] | np.ndarray) -> list[Tokens]:
         """These rows as examples."""
-        for number in {int(number) for number in numbers} - self._examples.keys():
+        for number in {number for number in map(int, numbers) if number not in self._examples}:
             label = self._prompts.contract.label_text(str(self._labels[number]))
             try:
                 self._examples[number] = self._prompts.example(self._texts[number].as_py(), label)
@@ -224,8 +231,9 @@ class FreshVoting:
 
     def voters(self, label: str, numbers: np.ndarray, places: np.ndarray) -> tuple[Tokens, ...]:
         """One prompt per subset, for rows of which each stands in the subset of its place."""
-        count = self.prompts.shape.voters or 1
-        return tuple(self.prompts.voter(label, self.rows.examples(numbers[places == place])) for place in range(count))
+        order = np.argsort(places, kind="stable")  # of many rows few take part
+        ends = np.searchsorted(places[order], np.arange((self.prompts.shape.voters or 1) + 1))
+        return tuple(self.prompts.voter(label, self.rows.examples(numbers[order[start:end]])) for start, end in pairwise(ends))
 
 
 class FixedVoting:
