@@ -43,6 +43,8 @@ from dpicl.mechanisms.discrete_gaussian import noisy_sums
 from dpicl.mechanisms.vector_samplers import bernoulli_exps, uniforms, uniforms_below
 from dpicl.randomness import Stream
 
+_BITS, _INT64_BITS, _FEWEST_BITS = 62, 63, 12
+"""Of the words that decide a coin: most, most beside a denominator in 64 bits, and fewest that are worth it."""
 _TRIED_FIRST, _TRIED_MOST = 16, 1024
 """Candidates of (4) that are tossed for at once; twice as many in each further round."""
 
@@ -108,8 +110,14 @@ def bounded_range_maxima(candidate_sets: Iterable[Iterable[int]], *, epsilon: Fr
     while len(waiting):  # the first success of independent tries: how many are made at once changes nothing
         tried = uniforms_below(sizes[waiting], count, stream)
         votes = np.stack([sets[place][some].astype(object) for place, some in zip(waiting, tried, strict=True)])
-        gaps = (largest[waiting, np.newaxis] - votes) * epsilon.numerator
-        heads = bernoulli_exps(gaps.ravel(), epsilon.denominator * spread, stream).reshape(tried.shape)
+        gaps, denominator = (largest[waiting, np.newaxis] - votes) * epsilon.numerator, epsilon.denominator * spread
+        bits = _INT64_BITS - denominator.bit_length()
+        if (
+            bits >= _FEWEST_BITS and gaps.max() < 1 << _INT64_BITS
+        ):  # small numbers are compared faster; ties of few bits are settled exactly
+            heads = bernoulli_exps(gaps.astype(np.int64).ravel(), denominator, stream, bits=min(bits, _BITS)).reshape(tried.shape)
+        else:
+            heads = bernoulli_exps(gaps.ravel(), denominator, stream).reshape(tried.shape)
         won = heads.any(axis=1)
         chosen[waiting[won]] = tried[won, heads[won].argmax(axis=1)]
         waiting, count = waiting[~won], min(2 * count, _TRIED_MOST)

@@ -18,7 +18,7 @@ from torch.nn.utils.rnn import pad_sequence
 from dpicl.errors import ModelError
 from dpicl.lm.local.padded_reader import Places, ReadingMode
 from dpicl.lm.requests import Tokens
-from dpicl.lm.votes.integer_votes import candidates_of, public_votes, whole_votes
+from dpicl.lm.votes.integer_votes import candidates_of, log_chances, public_votes, whole_votes
 from dpicl.lm.votes.voting import VoteRequest, VoteRule, Votes, check_public, fits
 
 _CELLS_AT_ONCE = 1 << 22
@@ -140,8 +140,8 @@ class _Count:
 
     @cached_property
     def _padded_publics(self) -> torch.Tensor:
-        """The public prompts' logits at them."""
-        return pad_sequence([self._publics[number] for number in self._lines], batch_first=True)
+        """The public prompts' log-probabilities at them."""
+        return pad_sequence([log_chances(self._publics[number].double(), torch) for number in self._lines], batch_first=True)
 
     @cached_property
     def _sums(self) -> torch.Tensor:

@@ -103,7 +103,7 @@ class Prompts:
 
     def public(self, label: str) -> Tokens:
         """Instruction and header, no example."""
-        return self._before + self._header(label)
+        return self._before + self._headers[label]
 
     def voter(self, label: str, examples: Sequence[Tokens]) -> Tokens:
         """As many of the examples as fit, from the first on."""
@@ -114,7 +114,7 @@ class Prompts:
             if room < 0:
                 break
             fitting += example
-        return (*self._before, *fitting, *self._header(label))
+        return (*self._before, *fitting, *self._headers[label])
 
     def example(self, text: str, label: str) -> Tokens:
         """One row, cut to `example_tokens`."""
@@ -145,14 +145,10 @@ class Prompts:
     def _before(self) -> Tokens:
         return (*self.model.leading, *self.model.encode(instruction_piece(self.contract)))
 
-    def _header(self, label: str) -> Tokens:
-        if label not in self._headers:  # every voter of every token has one
-            self._headers[label] = tuple(self.model.encode(header_piece(self.contract, self.contract.label_text(label))))
-        return self._headers[label]
-
     @cached_property
     def _headers(self) -> dict[str, Tokens]:
-        return {}
+        piece = {label: header_piece(self.contract, self.contract.label_text(label)) for label in self.contract.demonstrated}
+        return {label: tuple(self.model.encode(text)) for label, text in piece.items()}
 
 
 class PrivateRows:
