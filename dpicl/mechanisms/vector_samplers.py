@@ -72,7 +72,7 @@ def _geometrics(count: int, stream: Stream, bits: int = _BITS) -> np.ndarray:
     """P[G >= n] = exp(-n); shape (count,), int64."""
     drawn, alive = np.zeros(count, dtype=np.int64), np.arange(count)
     while len(alive):
-        alive = alive[_bernoulli_exps_below_one(np.ones(len(alive), dtype=object), 1, stream, bits)]
+        alive = alive[_bernoulli_exps_below_one(np.ones(len(alive), dtype=np.int64), 1, stream, bits)]
         drawn[alive] += 1
     return drawn
 
