@@ -45,7 +45,7 @@ from dpicl.randomness import Stream
 
 _BITS, _INT64_BITS, _FEWEST_BITS = 62, 63, 12
 """Of the words that decide a coin: most, most beside a denominator in 64 bits, and fewest that are worth it."""
-_TRIED_FIRST, _TRIED_MOST = 16, 1024
+_TRIED_FIRST, _TRIED_MOST = 64, 1024
 """Candidates of (4) that are tossed for at once; twice as many in each further round."""
 
 

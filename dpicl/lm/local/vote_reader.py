@@ -21,8 +21,8 @@ from dpicl.lm.requests import Tokens
 from dpicl.lm.votes.integer_votes import candidates_of, log_chances, public_votes, whole_votes
 from dpicl.lm.votes.voting import VoteRequest, VoteRule, Votes, check_public, fits
 
-_CELLS_AT_ONCE = 1 << 22
-"""Rows times candidates: those of a large vocabulary in float64 would fill a GPU's memory."""
+_ROWS_AT_ONCE = 64
+"""Rows of a large vocabulary in float64 would fill a GPU's memory; many of a small one, a processor's cache."""
 
 Key = tuple[int, int]
 """A row: the number of its request, and its number among the request's distinct voters."""
@@ -120,8 +120,7 @@ class _Count:
 
     def _add(self, lines: torch.Tensor, logits: torch.Tensor, repeats: torch.Tensor) -> None:
         """The votes of rows that each count so often, at the candidates of their request."""
-        rows_at_once = max(1, _CELLS_AT_ONCE // max(1, self._padded.shape[1]))
-        for some, of_rows, weights in zip(*(torch.split(one, rows_at_once) for one in (lines, logits, repeats)), strict=True):
+        for some, of_rows, weights in zip(*(torch.split(one, _ROWS_AT_ONCE) for one in (lines, logits, repeats)), strict=True):
             chosen, present = self._padded[some], self._present[some]
             public = self._padded_publics[some] if self._rule.kind == "difference" else None
             votes = whole_votes(of_rows.gather(1, chosen), self._rule, torch, public, present)
