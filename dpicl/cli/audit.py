@@ -18,8 +18,8 @@ from dpicl.audit.end_to_end.bounds import WRONG, Bound, named_bound
 from dpicl.audit.end_to_end.draws import cells
 from dpicl.audit.end_to_end.mutants import MUTANTS, caught
 from dpicl.audit.end_to_end.suite import CLAIMS
-from dpicl.audit.membership import Inference, allowed, attack, made_up, of_benchmark
-from dpicl.audit.membership.attacks import SURE
+from dpicl.audit.membership import Inference, allowed, attack, made_up, made_up_texts, of_benchmark
+from dpicl.audit.membership.attacks import SURE, most_area
 from dpicl.audit.membership.targets import check_public
 from dpicl.cli.terminal import console, counted, new_table, note, say
 from dpicl.engine.benchmarks import check_published, content_digest
@@ -140,7 +140,8 @@ def _check(name: str, check: Callable[[], list[str]], with_evidence: str, withou
 
 
 def audit_membership(table: str | None, *, runs: int | None, seed: int, folder: Path) -> bool:
-    """Attack every method and its mutants on made-up rows, or the methods on those of a public table; print and write the results; whether all passed.
+    """Attack every method and its mutants on made-up rows and texts, or the methods on tables on the rows of a public one; print and write
+    the results; whether all passed.
 
     Raises:
         PrivacyError: the table is private.
@@ -155,18 +156,27 @@ def audit_membership(table: str | None, *, runs: int | None, seed: int, folder: 
         target = of_benchmark(contract, rows)
     context = fork_server(["dpicl.audit.membership"], ONE_THREAD)  # whose processes are forked from one without threads
     with counted("attacking", "parts") as count, ProcessPoolExecutor(os.cpu_count(), context) as pool:
-        found = attack(target, runs=runs, seed=seed, mutants=table is None, spread=pool.map, progress=count.update)
+        how: dict[str, Any] = {"mutants": table is None, "texts": made_up_texts() if table is None else None}
+        found = attack(target, runs=runs, seed=seed, **how, spread=pool.map, progress=count.update)
     shown = new_table("method and its mutants", "charged epsilon", "allowed", "at least", "", "best attack")
     for one in sorted(found, key=lambda one: (bool(one.mutant), [other.way for other in found].index(one.way), one.nominal)):
         verdict = ("caught" if one.passed else "NOT CAUGHT") if one.mutant else ("holds" if one.passed else "EXCEEDED")
         name = f"  {one.way}: {one.mutant}" if one.mutant else one.way
         shown.add_row(name, f"{one.epsilon:.3f}", f"{one.allowed:.3f}", f"{max(0.0, one.at_least):.3f}", verdict, one.best.attack)
     console.print(shown)
-    attacks = [  # advantages: as seen on the second half of the releases, bounded from below, and allowed
+    attacks = [  # advantages, areas and positives: as seen on the second half of the releases, bounded, and allowed
         {
             **{name: value for name, value in asdict(one).items() if name != "attacks"},
             **{name: getattr(one, name) for name in ("allowed", "at_least", "passed")},
-            "attacks": [{**asdict(each), "seen": each.seen, "at_least": each.at_least(one.tried)} for each in one.attacks],
+            "area_allowed": most_area(one.epsilon, one.delta),
+            "attacks": [
+                {
+                    **asdict(each),
+                    "seen": each.seen,
+                    **{key: getattr(each, key)(one.tried) for key in ("at_least", "area_at_least", "sharp_at_least")},
+                }
+                for each in one.attacks
+            ],
         }
         for one in found
     ]

@@ -38,7 +38,7 @@ import numpy as np
 from dpicl.accounting.bounded_range import bounded_range
 from dpicl.accounting.guarantee import Event, Neighbours
 from dpicl.errors import ParameterError
-from dpicl.mechanisms.noisy_max import bounded_range_max
+from dpicl.mechanisms.noisy_max import bounded_range_max, bounded_range_maxima
 from dpicl.mechanisms.private_token import UNITS
 from dpicl.randomness import Stream
 
@@ -76,6 +76,10 @@ class DifferenceToken:
         Raises ParameterError: there is no candidate.
         """
         return bounded_range_max(sums, epsilon=self.amount, spread=SPREAD, stream=stream)
+
+    def select_all(self, sums: Sequence[np.ndarray], stream: Stream) -> list[int]:
+        """`select` of every text, by one stream."""
+        return [int(place) for place in bounded_range_maxima(sums, epsilon=self.amount, spread=SPREAD, stream=stream)]
 
     def event(self, neighbours: Neighbours) -> Event:
         """What one token costs. Raises ParameterError: without noise there is no price."""

@@ -33,14 +33,20 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable
 from fractions import Fraction
+from typing import TypeGuard
 
 import numpy as np
 
 from dpicl.accounting.guarantee import Guarantee, Neighbours, pure_guarantee
 from dpicl.errors import ParameterError
 from dpicl.mechanisms.discrete_gaussian import noisy_sums
-from dpicl.mechanisms.vector_samplers import bernoulli_exps, uniforms
+from dpicl.mechanisms.vector_samplers import bernoulli_exps, uniforms, uniforms_below
 from dpicl.randomness import Stream
+
+_BITS, _INT64_BITS, _FEWEST_BITS = 62, 63, 12
+"""Of the words that decide a coin: most, most beside a denominator in 64 bits, and fewest that are worth it."""
+_TRIED_FIRST, _TRIED_MOST = 64, 1024
+"""Candidates of (4) that are tossed for at once; twice as many in each further round."""
 
 
 def exponential_max(votes: Iterable[int], *, epsilon: Fraction | None, spread: int, stream: Stream) -> int:
@@ -90,16 +96,32 @@ def bounded_range_max(votes: Iterable[int], *, epsilon: Fraction | None, spread:
     """Index of the winner by equation (4); the first of the largest at epsilon = infinity (None).
     Raises ParameterError: no candidates, epsilon <= 0, or the spread is no whole number >= 1.
     """
+    return int(bounded_range_maxima([votes], epsilon=epsilon, spread=spread, stream=stream)[0])
+
+
+def bounded_range_maxima(candidate_sets: Iterable[Iterable[int]], *, epsilon: Fraction | None, spread: int, stream: Stream) -> np.ndarray:
+    """`bounded_range_max` of every candidate set, each at the full epsilon; sets may be of different lengths. Returns shape (sets,), int64."""
     _check(epsilon, spread)
-    exact = _whole([votes])[0]
+    sets = [votes if _is_whole(votes) and len(votes) else _whole([votes])[0] for votes in candidate_sets]
     if epsilon is None:
-        return int(exact.argmax())
-    gaps = (exact.max() - exact) * epsilon.numerator
-    while True:
-        tried = uniforms(len(gaps), len(gaps), stream)
-        heads = bernoulli_exps(gaps[tried], epsilon.denominator * spread, stream)
-        if heads.any():
-            return int(tried[heads.argmax()])
+        return np.array([int(votes.argmax()) for votes in sets], dtype=np.int64)
+    largest, sizes = np.array([int(votes.max()) for votes in sets], dtype=object), np.array([len(votes) for votes in sets])
+    chosen, waiting, count = np.zeros(len(sets), dtype=np.int64), np.arange(len(sets)), _TRIED_FIRST
+    while len(waiting):  # the first success of independent tries: how many are made at once changes nothing
+        tried = uniforms_below(sizes[waiting], count, stream)
+        votes = np.stack([sets[place][some].astype(object) for place, some in zip(waiting, tried, strict=True)])
+        gaps, denominator = (largest[waiting, np.newaxis] - votes) * epsilon.numerator, epsilon.denominator * spread
+        bits = _INT64_BITS - denominator.bit_length()
+        if (
+            bits >= _FEWEST_BITS and gaps.max() < 1 << _INT64_BITS
+        ):  # small numbers are compared faster; ties of few bits are settled exactly
+            heads = bernoulli_exps(gaps.astype(np.int64).ravel(), denominator, stream, bits=min(bits, _BITS)).reshape(tried.shape)
+        else:
+            heads = bernoulli_exps(gaps.ravel(), denominator, stream).reshape(tried.shape)
+        won = heads.any(axis=1)
+        chosen[waiting[won]] = tried[won, heads[won].argmax(axis=1)]
+        waiting, count = waiting[~won], min(2 * count, _TRIED_MOST)
+    return chosen
 
 
 def exponential_guarantee(epsilon: Fraction | None, *, spread: int, neighbours: Neighbours, unit: str = "row") -> Guarantee:
@@ -111,11 +133,16 @@ def exponential_guarantee(epsilon: Fraction | None, *, spread: int, neighbours: 
 
 
 def _whole(candidate_sets: Iterable[Iterable[int]]) -> np.ndarray:
-    rows = [[operator.index(vote) for vote in votes] for votes in candidate_sets]
+    rows = [votes.tolist() if _is_whole(votes) else [operator.index(vote) for vote in votes] for votes in candidate_sets]
     candidates = {len(row) for row in rows} or {0}
     if len(candidates) > 1 or 0 in candidates:
         raise ParameterError("candidates", sorted(candidates), "at least one, and as many in every set")
     return np.array(rows, dtype=object)
+
+
+def _is_whole(votes: Iterable[int]) -> TypeGuard[np.ndarray]:
+    """Whether they are an array of whole numbers, whose items need not be looked at."""
+    return isinstance(votes, np.ndarray) and votes.ndim == 1 and votes.dtype.kind in "iu"
 
 
 def _check(epsilon: Fraction | None, spread: int) -> None:

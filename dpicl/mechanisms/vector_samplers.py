@@ -32,6 +32,7 @@ from dpicl.randomness import Stream
 LARGEST_VARIANCE = 1 << 80
 """Beyond it a draw might not fit into 64 bits."""
 _BITS = 62
+_INT64_BITS = 63
 _BLOCK = 1 << 14
 
 
@@ -39,11 +40,12 @@ def bernoulli_exps(numerators: Sequence[int] | np.ndarray, denominator: int, str
     """True with probability exp(-numerator / denominator) each, independently; equations (1) and (2).
 
     Args:
-        numerators: shape (draws,), whole numbers >= 0 of any size.
+        numerators: shape (draws,), whole numbers >= 0 of any size; as int64, where denominator and bits fit 63 bits together, all is int64.
         bits: of the words that decide all but ties, 1 to 62; the law does not depend on it.
     Returns shape (draws,), bool.
     """
-    exact = np.array(numerators, dtype=object)
+    is_small = isinstance(numerators, np.ndarray) and numerators.dtype == np.int64 and denominator.bit_length() + bits <= _INT64_BITS
+    exact = np.asarray(numerators) if is_small else np.array(numerators, dtype=object)
     wholes, rests = exact // denominator, exact % denominator
     outcomes = _bernoulli_exps_below_one(rests, denominator, stream, bits)
     large = np.flatnonzero(outcomes & (wholes > 0))
@@ -53,7 +55,7 @@ def bernoulli_exps(numerators: Sequence[int] | np.ndarray, denominator: int, str
 
 def _bernoulli_exps_below_one(rests: np.ndarray, denominator: int, stream: Stream, bits: int) -> np.ndarray:
     """Equation (1) for rests / denominator in 0..1; floor(floor(a) / k) = floor(a / k) saves a division of large numbers."""
-    scaled = ((rests << bits) // denominator).astype(np.int64)
+    scaled = ((rests << bits) // denominator).astype(np.int64)  # rests << bits is below denominator << bits
     odd, alive, k = np.ones(len(rests), dtype=bool), np.arange(len(rests)), 1
     while len(alive):
         words = (stream.words(len(alive), np.uint64) >> np.uint64(64 - bits)).astype(np.int64)
@@ -70,7 +72,7 @@ def _geometrics(count: int, stream: Stream, bits: int = _BITS) -> np.ndarray:
     """P[G >= n] = exp(-n); shape (count,), int64."""
     drawn, alive = np.zeros(count, dtype=np.int64), np.arange(count)
     while len(alive):
-        alive = alive[_bernoulli_exps_below_one(np.ones(len(alive), dtype=object), 1, stream, bits)]
+        alive = alive[_bernoulli_exps_below_one(np.ones(len(alive), dtype=np.int64), 1, stream, bits)]
         drawn[alive] += 1
     return drawn
 
@@ -85,6 +87,18 @@ def uniforms(bound: int, count: int, stream: Stream) -> np.ndarray:
         words = (stream.words(count, np.uint64) >> np.uint64(64 - bits)).astype(np.int64)
         drawn = np.concatenate([drawn, words[words < bound]])
     return drawn[:count]
+
+
+def uniforms_below(bounds: np.ndarray, count: int, stream: Stream) -> np.ndarray:
+    """Exactly uniform in 0..bound-1, so many for each of these bounds, 1 to 2^62; shape (bounds, count), int64."""
+    shifts = np.repeat(np.array([64 - max(1, (bound - 1).bit_length()) for bound in bounds.tolist()], dtype=np.uint64), count)
+    limits = np.repeat(bounds, count)
+    drawn, missing = np.zeros(len(limits), dtype=np.int64), np.arange(len(limits))
+    while len(missing):
+        words = (stream.words(len(missing), np.uint64) >> shifts[missing]).astype(np.int64)
+        below = words < limits[missing]
+        drawn[missing[below]], missing = words[below], missing[~below]
+    return drawn.reshape(-1, count)
 
 
 def discrete_gaussians(variance: Fraction, count: int, stream: Stream) -> np.ndarray:

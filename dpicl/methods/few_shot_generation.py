@@ -36,7 +36,7 @@ Not covered queries, which are sent as they are; every (epsilon, k, seed) is a r
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
@@ -45,6 +45,7 @@ import numpy as np
 from dpicl.contract.text import Generation, TextContract
 from dpicl.lm.embedding import Embedder
 from dpicl.lm.votes.voting import GeneratorModel, Votes
+from dpicl.mechanisms.difference_token import DifferenceToken
 from dpicl.mechanisms.private_token import TokenNoise
 from dpicl.methods import text_answers as answers
 from dpicl.methods.base import Reads, Trust
@@ -95,7 +96,19 @@ def write(
     return [{cell: tuple(texts) for (owner, cell), texts in written.items() if owner is job} for job in jobs]
 
 
-def _select(contract: TextContract, text: Text, token: int, private_tokens: int, votes: Votes) -> tuple[int, bool]:
+def _select(
+    contract: TextContract, texts: Sequence[Text], token: int, private_tokens: Mapping[Text, int], votes: Mapping[Text, Votes]
+) -> list[tuple[int, bool]]:
+    """Step 4 for the open texts of a block, which follow from what is journalled: so does what their draws are named by."""
+    alike = {text.plan.drawings[pool_of(contract, text.label)].noise.token for text in texts}
+    noise = next(iter(alike))
+    if len(alike) == 1 and isinstance(noise, DifferenceToken):
+        places = noise.select_all([votes[text].scores for text in texts], texts[0].stream("tokens", token))
+        return [(place, True) for place in places]
+    return [_select_one(contract, text, token, private_tokens[text], votes[text]) for text in texts]
+
+
+def _select_one(contract: TextContract, text: Text, token: int, private_tokens: int, votes: Votes) -> tuple[int, bool]:
     """Step 4 for one text."""
     drawing = text.plan.drawings[pool_of(contract, text.label)]
     test = drawing.noise.test
@@ -119,9 +132,10 @@ def write_public(contract: TextContract, unit: Unit, model: GeneratorModel) -> D
     cells = {Cell("icl", 0.0, shots): labels_of(contract, unit, shots) for shots in unit.shots}
     drafts = [draft for cell, labels in cells.items() for draft in drafts_of(job, cell, labels, prompts, 1)]
 
-    def sample(text: Text, token: int, _private_tokens: int, votes: Votes) -> tuple[int, bool]:
-        generator = draws.public("instruction", f"{text.cell.key},{text.shot},{token}").generator()
-        return int(generator.choice(len(votes.sums), p=votes.sums / votes.sums.sum())), False
+    def sample(texts: Sequence[Text], token: int, _: Mapping[Text, int], votes: Mapping[Text, Votes]) -> list[tuple[int, bool]]:
+        generators = (draws.public("instruction", f"{text.cell.key},{text.shot},{token}").generator() for text in texts)
+        shares = (votes[text].sums / votes[text].sums.sum() for text in texts)
+        return [(int(one.choice(len(some), p=some)), False) for one, some in zip(generators, shares, strict=True)]
 
     _finish(drafts, PublicVoting(prompts), sample)
     return {cell: tuple(text for draft in drafts if draft.cell == cell for text in draft.demonstrations()) for cell in cells}

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from dpicl.mechanisms.discrete_gaussian import noisy_sums
-from dpicl.mechanisms.noisy_max import bounded_range_max, exponential_maxima, gaussian_maxima
+from dpicl.mechanisms.noisy_max import bounded_range_max, bounded_range_maxima, exponential_maxima, gaussian_maxima
 from dpicl.mechanisms.vector_samplers import discrete_gaussians
 from dpicl.randomness import stream
 from tests.library.maxima import law_of_maximum
@@ -83,9 +83,10 @@ def test_gaussian_maxima(votes: tuple[int, ...]) -> None:
 def test_bounded_range_maxima(votes: tuple[int, ...]) -> None:
     """Epsilon 3/2 over spread 2: shares of e to the 3/4 of the votes."""
     draws = stream(0, "bounded range", str(votes), "")
-    counts = np.bincount(
-        [bounded_range_max(votes, epsilon=Fraction(3, 2), spread=2, stream=draws) for _ in range(DRAWS // 3)], minlength=len(votes)
-    )
+    others = [3, 0, 0, 7, 1] * 20  # drawn beside them
+    both = bounded_range_maxima([votes, others] * (DRAWS // 6), epsilon=Fraction(3, 2), spread=2, stream=draws)
+    alone = [bounded_range_max(votes, epsilon=Fraction(3, 2), spread=2, stream=draws) for _ in range(DRAWS // 6)]
+    counts = np.bincount([*both[::2], *alone], minlength=len(votes))
     laws = {factor: np.exp(0.75 * factor * np.array(votes)) for factor in (1.0, 1.3, 0.77)}
     rejected = [law_rejected(counts, (law / law.sum()).tolist()) for law in laws.values()]
     assert rejected == [False, *[len(set(votes)) > 1] * 2]

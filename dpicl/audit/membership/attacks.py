@@ -9,8 +9,11 @@
 
     (1)  advantage  =  P[said in | in] - P[said in | not in]  <=  (e^epsilon - 1 + 2 delta) / (e^epsilon + 1)
 
-The rule (its number, coefficients and threshold) is chosen on one half of the releases, and (1) is bounded from below on the other
-(Clopper and Pearson 1934), at once for all that is tried.
+    (1b) area under the curve of true over false positives   <=  that of the curve  min(e^epsilon f + delta, 1 - e^-epsilon (1 - delta - f))
+    (1c) true positives where there are f false ones         <=  that curve
+
+The rule (its number, coefficients and threshold) is chosen on one half of the releases, and (1) and (1c) are bounded on the other
+(Clopper and Pearson 1934), (1b) by Hoeffding 1963 for two samples, at once for all that is tried.
 
     (2)  ratio of counts with discrete Laplace noise of scale b    sum over counts c of  (|c - c_out| - |c - c_in|) / b
     (3)  of what a client sent, by a law that keeps epsilon_q      sum of epsilon_q (names the record's answer - names the other's)
@@ -40,6 +43,10 @@ from dpicl.types import PrivateCodes, ReleasedGroups
 
 SURE = 0.01
 """How often one right method or more is called wrong, all epsilons and attacks together."""
+_OF_ADVANTAGE, _OF_OTHERS = 0.9, 0.05
+"""Shares of `SURE`: of (1), and of (1b) and (1c) each."""
+FEW = 0.05
+"""False positives, at most so many of the first half, where (1c) is looked at."""
 
 _CERTAIN = 1e6
 """In place of the ratio of a count without noise."""
@@ -51,6 +58,17 @@ def allowed(epsilon: float, delta: float = 0.0) -> float:
     return min(1.0, math.tanh(epsilon / 2) + 2 * delta / (math.exp(min(epsilon, 500.0)) + 1))
 
 
+def most_true(false: float, epsilon: float, delta: float) -> float:
+    """The most true positives that equation (1c) allows."""
+    return float(min(math.exp(min(epsilon, 500.0)) * false + delta, 1 - math.exp(-epsilon) * (1 - delta - false), 1.0))
+
+
+def most_area(epsilon: float, delta: float) -> float:
+    """The most that equation (1b) allows: three straight pieces."""
+    bend = (1 - delta) / (math.exp(min(epsilon, 500.0)) + 1)
+    return delta * (1 + bend) + (1 - delta - bend) * (1 - bend / 2) + bend * (1 - bend - delta) / 2
+
+
 def advantage_at_least(said_in: tuple[int, int], runs: tuple[int, int], sure: float) -> float:
     """A lower bound of equation (1); both bounds in it hold at once except with probability `sure`.
 
@@ -58,18 +76,32 @@ def advantage_at_least(said_in: tuple[int, int], runs: tuple[int, int], sure: fl
         said_in: how often the attacker says so where the record is in, and where it is not; of so many `runs`.
     """
     (hits, alarms), (inside, outside) = said_in, runs
-    low = 0.0 if hits == 0 else float(stats.beta.ppf(sure / 2, hits, inside - hits + 1))
-    high = 1.0 if alarms == outside else float(stats.beta.ppf(1 - sure / 2, alarms + 1, outside - alarms))
-    return low - high
+    return _from_below(hits, inside, sure) - _from_above(alarms, outside, sure)
+
+
+def _from_below(said: int, runs: int, sure: float) -> float:
+    return 0.0 if said == 0 else float(stats.beta.ppf(sure / 2, said, runs - said + 1))
+
+
+def _from_above(said: int, runs: int, sure: float) -> float:
+    return 1.0 if said == runs else float(stats.beta.ppf(1 - sure / 2, said + 1, runs - said))
 
 
 @dataclass(frozen=True)
 class Attacked:
-    """What one attack said of the second half of the releases: where the record is in, and where it is not."""
+    """What one attack said of the second half of the releases: where the record is in, and where it is not.
+
+    Attributes:
+        said_in: at the threshold of the largest advantage.
+        sharp: at the threshold that few releases without the record reach.
+        area: under the curve of all thresholds.
+    """
 
     attack: str
     said_in: tuple[int, int]
     runs: tuple[int, int]
+    sharp: tuple[int, int]
+    area: float
 
     @property
     def seen(self) -> float:
@@ -78,15 +110,43 @@ class Attacked:
 
     def at_least(self, tried: int) -> float:
         """The advantage, bounded at once with so many others."""
-        return advantage_at_least(self.said_in, self.runs, SURE / tried)
+        return advantage_at_least(self.said_in, self.runs, SURE * _OF_ADVANTAGE / tried)
+
+    def area_at_least(self, tried: int) -> float:
+        """The area of (1b), bounded likewise."""
+        return self.area - math.sqrt(math.log(tried / (SURE * _OF_OTHERS)) / (2 * min(self.runs)))
+
+    def sharp_at_least(self, tried: int) -> tuple[float, float]:
+        """True positives of (1c) from below and the false ones that go with them from above, bounded likewise."""
+        return _from_below(self.sharp[0], self.runs[0], sure := SURE * _OF_OTHERS / tried), _from_above(self.sharp[1], self.runs[1], sure)
+
+    def holds(self, epsilon: float, delta: float, tried: int) -> bool:
+        """Whether all three are within what is allowed."""
+        true, false = self.sharp_at_least(tried)
+        return (
+            self.at_least(tried) <= allowed(epsilon, delta)
+            and self.area_at_least(tried) <= most_area(epsilon, delta)
+            and true <= most_true(false, epsilon, delta)
+        )
 
 
 def by_score(attack: str, inside: np.ndarray, outside: np.ndarray) -> Attacked:
     """Say "in" from a threshold on that the first half chooses; scores of shape (releases,) of both tables."""
     halves = len(inside) // 2, len(outside) // 2
-    threshold = _best(inside[: halves[0]], outside[: halves[1]])[1]
-    said = tuple(int(np.count_nonzero(scores[half:] >= threshold)) for scores, half in zip((inside, outside), halves, strict=True))
-    return Attacked(attack, (said[0], said[1]), (len(inside) - halves[0], len(outside) - halves[1]))
+    first, second = (inside[: halves[0]], outside[: halves[1]]), (inside[halves[0] :], outside[halves[1] :])
+    few = np.sort(first[1])[::-1][int(FEW * halves[1])]
+
+    def said(threshold: float, strict: bool = False) -> tuple[int, int]:
+        counts = [int(np.count_nonzero(scores > threshold if strict else scores >= threshold)) for scores in second]
+        return counts[0], counts[1]
+
+    return Attacked(attack, said(_best(*first)[1]), (len(second[0]), len(second[1])), said(few, strict=True), _area(*second))
+
+
+def _area(inside: np.ndarray, outside: np.ndarray) -> float:
+    """How often a release with the record has the larger score; of equal ones half (Mann and Whitney 1947)."""
+    below, up_to = (np.searchsorted(np.sort(outside), inside, side=side) for side in ("left", "right"))
+    return float((below + up_to).sum() / (2 * len(inside) * len(outside)))
 
 
 def by_best_number(attack: str, inside: np.ndarray, outside: np.ndarray) -> Attacked:

@@ -1,4 +1,4 @@
-"""Every method on tables in its designs, attacked at every epsilon, and mutants of it that must be found out."""
+"""Every method on tables in its designs, and on texts, attacked at every epsilon, and mutants of it that must be found out."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, get_args
 
 import numpy as np
 
+from dpicl.accounting.guarantee import Guarantee
 from dpicl.audit.membership.attacks import (
     Attacked,
     allowed,
@@ -24,6 +25,7 @@ from dpicl.audit.membership.attacks import (
     of_votes,
 )
 from dpicl.audit.membership.targets import Target
+from dpicl.audit.membership.texts import TEXT_EPSILONS, TEXT_WAYS, TextScene, TextTarget, TextWay, attack_texts_once
 from dpicl.methods import Options, tabular, unit_of
 from dpicl.methods.aim_tabicl import AimTabicl
 from dpicl.methods.gdp_tabicl import GdpTabicl
@@ -228,7 +230,9 @@ class Inference:
     @property
     def passed(self) -> bool:
         """Whether a method stays within what is allowed, or a mutant does not."""
-        return (self.at_least > self.allowed) == bool(self.mutant)
+        if self.mutant:
+            return self.at_least > self.allowed
+        return all(one.holds(self.epsilon, self.delta, self.tried) for one in self.attacks)
 
 
 def attack(
@@ -237,6 +241,7 @@ def attack(
     runs: int,
     seed: int,
     mutants: bool = True,
+    texts: TextTarget | None = None,
     spread: Callable[..., Iterable[Any]] = map,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Inference]:
@@ -245,24 +250,40 @@ def attack(
     Args:
         runs: releases of each of the two tables.
         mutants: whether mutants are attacked too; in a large table a tenth of the noise may still hide a record.
+        texts: attacked too, in half as many releases: they take long.
         spread: works like `map`, a process pool's for example.
         progress: called with how many parts are done, and of how many.
     """
     jobs = [(name, epsilon, "") for epsilon in EPSILONS for name in WAYS]
-    jobs += [(name, BROKEN_AT, mutant) for name, way in WAYS.items() for mutant in way.mutants if mutants]
+    if texts is not None:
+        jobs += [(name, epsilon, "") for epsilon in TEXT_EPSILONS for name in TEXT_WAYS]
+    attacked_ways: dict[str, Way | TextWay] = {**WAYS, **(TEXT_WAYS if texts else {})}
+    jobs += [(name, BROKEN_AT, mutant) for name, way in attacked_ways.items() for mutant in way.mutants if mutants]
     found: list[list[Attacked]] = []
-    for done, attacked in enumerate(spread(partial(_attacked, target, runs, seed), jobs), 1):
+    for done, attacked in enumerate(spread(partial(_attacked, target, texts, runs, seed), jobs), 1):
         found.append(attacked)
         progress(done, len(jobs))
     tried = sum(map(len, found))
     inferences = []
     for (name, epsilon, mutant), attacked in zip(jobs, found, strict=True):
-        charged = Scene(WAYS[name], target, epsilon).cost.charged
-        wrong = WAYS[name].mutants[mutant].what_is_wrong if mutant else ""
+        charged = _charged(target, texts, name, epsilon)
+        wrong = attacked_ways[name].mutants[mutant].what_is_wrong if mutant else ""
         inferences.append(Inference(name, mutant, wrong, epsilon, charged.epsilon, charged.delta, tuple(attacked), tried))
     return inferences
 
 
-def _attacked(target: Target, runs: int, seed: int, job: tuple[str, float, str]) -> list[Attacked]:
+def _charged(target: Target, texts: TextTarget | None, name: str, epsilon: float) -> Guarantee:
+    """What a release costs."""
+    return (
+        TextScene(TEXT_WAYS[name], texts, epsilon).charged
+        if texts and name in TEXT_WAYS
+        else Scene(WAYS[name], target, epsilon).cost.charged
+    )
+
+
+def _attacked(target: Target, texts: TextTarget | None, runs: int, seed: int, job: tuple[str, float, str]) -> list[Attacked]:
     way, epsilon, mutant = job
-    return attack_once(WAYS[way], target, epsilon, mutant, runs, stream(seed, "membership", way, f"{epsilon} {mutant}"))
+    chance = stream(seed, "membership", way, f"{epsilon} {mutant}")
+    if texts and way in TEXT_WAYS:
+        return attack_texts_once(TEXT_WAYS[way], texts, epsilon, mutant, runs // 2, chance)
+    return attack_once(WAYS[way], target, epsilon, mutant, runs, chance)

@@ -21,8 +21,10 @@ from dpicl.lm.local.vote_reader import Key, Reader, Rows, count_votes, read_fres
 from dpicl.lm.requests import Tokens
 from dpicl.lm.votes.voting import OpenRequests, VoteRequest, VoteRule, Votes
 
-BUDGETS = 4
+BUDGETS = 8
 """Token budgets in a chunk: a step reads one token of each row, and few rows leave a machine idle."""
+LEFT = 0.75
+"""Share of a chunk's rows from which on those that are not needed any more are read along: to copy all others takes longer."""
 ROOM = 32
 """Columns that a cache grows by at once: everything is copied every so many tokens, not at each."""
 CPU_BYTES = 4 << 30
@@ -135,11 +137,17 @@ class GrowingRows:
             if len({len(tokens) for tokens in new}) != 1 or not new[0]:  # they did not grow alike, or are all gone
                 self._chunks.remove(chunk)
                 continue
-            chunk.keep(lines)
-            logits = next(run_with_oom_retry([chunk], lambda _, chunk=chunk, new=new: chunk.read(self._reader, new)))  # type: ignore[misc]
-            for key in chunk.keys:
+            fits = self._reader.context is None or chunk.lengths.max() + len(new[0]) <= self._reader.context
+            if len(lines) < LEFT * len(chunk.keys) or not fits:
+                chunk.keep(lines)
+                lines = list(range(len(lines)))
+            of_line, nothing = dict(zip(lines, new, strict=True)), (0,) * len(new[0])
+            read = [of_line.get(line, nothing) for line in range(len(chunk.keys))]
+            logits = next(run_with_oom_retry([chunk], lambda _, chunk=chunk, read=read: chunk.read(self._reader, read)))  # type: ignore[misc]
+            keys = [chunk.keys[line] for line in lines]
+            for key in keys:
                 del waiting[key]
-            yield chunk.keys, logits
+            yield keys, logits if len(lines) == len(chunk.keys) else logits[lines]
         yield from self._begin(waiting)
 
     def _begin(self, rows: Rows) -> Iterator[tuple[list[Key], torch.Tensor]]:

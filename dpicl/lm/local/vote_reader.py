@@ -9,19 +9,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
 from dpicl.errors import ModelError
 from dpicl.lm.local.padded_reader import Places, ReadingMode
 from dpicl.lm.requests import Tokens
-from dpicl.lm.votes.integer_votes import candidates_of, public_votes, whole_votes
+from dpicl.lm.votes.integer_votes import candidates_of, log_chances, public_votes, whole_votes
 from dpicl.lm.votes.voting import VoteRequest, VoteRule, Votes, check_public, fits
 
 _ROWS_AT_ONCE = 64
-"""Rows of a large vocabulary in float64 would fill a GPU's memory."""
+"""Rows of a large vocabulary in float64 would fill a GPU's memory; many of a small one, a processor's cache."""
 
 Key = tuple[int, int]
 """A row: the number of its request, and its number among the request's distinct voters."""
@@ -86,13 +87,14 @@ def count_votes(
 
 
 class _Count:
-    """Exact sums as rows are read: the public prompts of all requests first."""
+    """Exact sums as rows are read: the public prompts of all requests first. Candidates of several requests lie in one array, padded."""
 
     def __init__(self, reader: Reader, requests: Mapping[int, VoteRequest], rule: VoteRule) -> None:
         self._reader, self._requests, self._rule = reader, requests, rule
         self._candidates: dict[int, torch.Tensor] = {}
         self._publics: dict[int, torch.Tensor] = {}
-        self._sums: dict[int, torch.Tensor] = {}
+        self._lines = {number: line for line, number in enumerate(requests)}
+        """Of each request in padded arrays."""
         self._repeats = {number: list(Counter(request.voters).items()) for number, request in requests.items()}
         rows = {
             (number, index): prompt + requests[number].written
@@ -100,9 +102,6 @@ class _Count:
             for index, (prompt, _) in enumerate(distinct)
         }
         self.readable = {key: row for key, row in rows.items() if fits(row, reader.context) and max(row) < reader.vocabulary}
-        self._missing = Counter(number for number, _ in self.readable)
-        self._read: dict[int, list[tuple[torch.Tensor, list[int]]]] = {}
-        """Rows whose votes are not counted yet: logits at the candidates of their request, and how often each row counts."""
 
     def public(self, keys: Sequence[Key], logits: torch.Tensor) -> None:
         """Candidates. Raises ModelError: the model's numbers are not finite."""
@@ -112,38 +111,55 @@ class _Count:
         for line, (number, _) in enumerate(keys):
             candidates = candidates_of(logits[line], known, self._rule, torch)
             self._candidates[number], self._publics[number] = candidates, logits[line][candidates]
-            self._sums[number] = torch.zeros(len(candidates), dtype=torch.int64, device=self._reader.device)
-            if not self._requests[number].voters:
-                self._add(number, self._publics[number].unsqueeze(0), [1])
 
     def voters(self, keys: Sequence[Key], logits: torch.Tensor) -> None:
-        """Votes are counted once for many rows of a request: most of the time of few would go into calls."""
-        lines_of: dict[int, list[int]] = {}
-        for line, (number, _) in enumerate(keys):
-            lines_of.setdefault(number, []).append(line)
-        for number, lines in lines_of.items():
-            at = torch.tensor(lines, device=logits.device).unsqueeze(1)
-            counts = [self._repeats[number][keys[line][1]][1] for line in lines]
-            self._read.setdefault(number, []).append((logits[at, self._candidates[number]], counts))
-            self._missing[number] -= len(lines)
-            if not self._missing[number] or sum(len(some) for some, _ in self._read[number]) >= _ROWS_AT_ONCE:
-                together = self._read.pop(number)
-                self._add(number, torch.cat([some for some, _ in together]), [one for _, counts in together for one in counts])
+        """Add the votes of rows, of whichever requests."""
+        lines, device = [self._lines[number] for number, _ in keys], logits.device
+        repeats = [self._repeats[number][index][1] for number, index in keys]
+        self._add(torch.tensor(lines, device=device), logits, torch.tensor(repeats, device=device))
 
-    def _add(self, number: int, logits: torch.Tensor, repeats: Sequence[int]) -> None:
-        """Add the votes of rows of one request: logits of shape (rows, candidates), each counted so often."""
-        weights = torch.tensor(repeats, dtype=torch.int64, device=self._reader.device).unsqueeze(1)
-        for some, weight in zip(torch.split(logits, _ROWS_AT_ONCE), torch.split(weights, _ROWS_AT_ONCE), strict=True):
-            self._sums[number] += (whole_votes(some, self._rule, torch, self._publics[number]) * weight).sum(0)
+    def _add(self, lines: torch.Tensor, logits: torch.Tensor, repeats: torch.Tensor) -> None:
+        """The votes of rows that each count so often, at the candidates of their request."""
+        for some, of_rows, weights in zip(*(torch.split(one, _ROWS_AT_ONCE) for one in (lines, logits, repeats)), strict=True):
+            chosen, present = self._padded[some], self._present[some]
+            public = self._padded_publics[some] if self._rule.kind == "difference" else None
+            votes = whole_votes(of_rows.gather(1, chosen), self._rule, torch, public, present)
+            self._sums.index_add_(0, some, votes * weights.unsqueeze(1))
+
+    @cached_property
+    def _padded(self) -> torch.Tensor:
+        """Candidates of every request, shape (requests, most candidates)."""
+        return pad_sequence([self._candidates[number] for number in self._lines], batch_first=True)
+
+    @cached_property
+    def _present(self) -> torch.Tensor:
+        """Which of them are candidates and no padding."""
+        counts = torch.tensor([len(self._candidates[number]) for number in self._lines], device=self._padded.device)
+        return torch.arange(self._padded.shape[1], device=self._padded.device) < counts.unsqueeze(1)
+
+    @cached_property
+    def _padded_publics(self) -> torch.Tensor:
+        """The public prompts' log-probabilities at them."""
+        return pad_sequence([log_chances(self._publics[number].double(), torch) for number in self._lines], batch_first=True)
+
+    @cached_property
+    def _sums(self) -> torch.Tensor:
+        """Of all requests; where a request has no voters, its public prompt votes alone."""
+        sums = torch.zeros(self._padded.shape, dtype=torch.int64, device=self._padded.device)
+        for number, line in self._lines.items():
+            if not self._requests[number].voters:
+                public = self._publics[number]
+                sums[line, : len(public)] = whole_votes(public.unsqueeze(0), self._rule, torch, public)[0]
+        return sums
 
     def votes(self) -> dict[int, Votes]:
         """Of all requests, in numpy."""
-        weighs = self._rule.kind == "difference"
-        return {
-            number: Votes(
-                self._candidates[number].cpu().numpy(),
-                total.cpu().numpy(),
-                public_votes(self._publics[number], self._rule, torch).cpu().numpy() if weighs else None,
-            )
-            for number, total in self._sums.items()
-        }
+        if not self._lines:
+            return {}
+        sums, weighs = self._sums.cpu().numpy(), self._rule.kind == "difference"
+        found = {}
+        for number, line in self._lines.items():
+            candidates = self._candidates[number].cpu().numpy()
+            public = public_votes(self._publics[number], self._rule, torch).cpu().numpy() if weighs else None
+            found[number] = Votes(candidates, sums[line, : len(candidates)].copy(), public)
+        return found

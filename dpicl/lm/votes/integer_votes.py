@@ -65,16 +65,17 @@ def candidates_of(logits: Any, known: Any, rule: VoteRule, xp: Any) -> Any:
 def public_votes(logits: Any, rule: VoteRule, xp: Any) -> Any:
     """What the public prompt counts in (4), by its logits at the candidates: shape (candidates,), int64."""
     assert rule.voters is not None and rule.clip is not None
-    weighted = _log_chances(xp.asarray(logits, dtype=xp.float64), xp) * (rule.voters * rule.units / rule.clip)
+    weighted = log_chances(xp.asarray(logits, dtype=xp.float64), xp) * (rule.voters * rule.units / rule.clip)
     return xp.asarray(xp.clip(xp.round(weighted), _LEAST_PUBLIC, 0), dtype=xp.int64)
 
 
-def _log_chances(logits: Any, xp: Any) -> Any:
+def log_chances(logits: Any, xp: Any) -> Any:
+    """Of float64 logits, over the last axis."""
     gaps = logits - xp.amax(logits, -1, keepdims=True)
     return gaps - xp.log(xp.exp(gaps).sum(-1, keepdims=True))
 
 
-def whole_votes(logits: Any, rule: VoteRule, xp: Any, public: Any = None) -> Any:
+def whole_votes(logits: Any, rule: VoteRule, xp: Any, public: Any = None, present: Any = None) -> Any:
     """Every voter's vote by the equations above.
 
     Args:
@@ -82,17 +83,22 @@ def whole_votes(logits: Any, rule: VoteRule, xp: Any, public: Any = None) -> Any
         rule: kind, units and clip.
         xp: numpy or torch, whichever the array is of.
         public: of `difference` only: the public prompt's logits at the candidates, shape (candidates,).
+        present: of voters of several texts, which cells are candidates at all: shape (voters, candidates), bool; the others get no vote.
+            `public` is then what `log_chances` makes of each voter's own, of this shape.
 
     Returns:
         Shape (voters, candidates), int64.
     """
     logits = xp.asarray(logits, dtype=xp.float64)
-    counted = xp.isfinite(logits).all(axis=1, keepdims=True)
+    finite = xp.isfinite(logits)
+    counted = (finite if present is None else finite | ~present).all(axis=1, keepdims=True)
     logits = xp.where(counted, logits, 0.0)
+    if present is not None:
+        logits, counted = xp.where(present, logits, -float("inf")), counted & present
     if rule.kind == "difference":
         assert rule.clip is not None
-        moved = _log_chances(logits, xp) - _log_chances(xp.asarray(public, dtype=xp.float64), xp)
-        shares = xp.clip(moved / rule.clip, -1, 1)
+        moved = log_chances(logits, xp) - (public if present is not None else log_chances(xp.asarray(public, dtype=xp.float64), xp))
+        shares = xp.clip(xp.where(counted, moved / rule.clip, 0.0), -1, 1)
         return xp.where(counted, xp.asarray(xp.clip(xp.round(shares * rule.units), -rule.units, rule.units), dtype=xp.int64), 0)
     gaps = logits - xp.amax(logits, axis=1, keepdims=True)
     if rule.clip is not None:

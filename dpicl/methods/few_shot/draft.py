@@ -23,8 +23,10 @@ VOTERS_AT_ONCE = 2_000
 """Of fixed batches: as many as may fill the memory with what the model keeps of each."""
 TEXTS_A_BLOCK = 50
 """Most texts that share a file of the journal: their tokens of one step are stored at once, and are lost together by a kill."""
-Choose = Callable[[Text, int, int, Votes], tuple[int, bool]]
-"""For a text, the number of its token and of private tokens before: the place of its candidate, and whether it is a private token."""
+Choose = Callable[[Sequence[Text], int, Mapping[Text, int], Mapping[Text, Votes]], list[tuple[int, bool]]]
+"""For texts of a block, the number of their token and of private tokens before: the place of each one's candidate, and whether it is a
+private token.
+"""
 
 
 class Draft:
@@ -58,10 +60,11 @@ class Draft:
 
     def advance(self, votes: Mapping[Text, Votes], choose: Choose) -> None:
         """Steps 4 and 5 for every text that goes on; what was chosen is journalled before anything follows from it."""
-        chosen = {}
-        for text in self.open:
-            place, is_private = choose(text, self.steps, self._private_tokens[text], votes[text])
-            chosen[text] = 2 * int(votes[text].candidates[place]) + is_private
+        texts = list(self.open)
+        places = choose(texts, self.steps, self._private_tokens, votes)
+        chosen = {
+            text: 2 * int(votes[text].candidates[place]) + is_private for text, (place, is_private) in zip(texts, places, strict=True)
+        }
         tokens = tuple(chosen.get(text, ENDED) for text in self._written)
         self._append(self.job.journal.keep(self.cell, self._first + self.steps, tokens))
 

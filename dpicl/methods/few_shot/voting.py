@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Literal, Protocol
 
 import numpy as np
@@ -102,7 +103,7 @@ class Prompts:
 
     def public(self, label: str) -> Tokens:
         """Instruction and header, no example."""
-        return self._before + self._header(label)
+        return self._before + self._headers[label]
 
     def voter(self, label: str, examples: Sequence[Tokens]) -> Tokens:
         """As many of the examples as fit, from the first on."""
@@ -113,7 +114,7 @@ class Prompts:
             if room < 0:
                 break
             fitting += example
-        return (*self._before, *fitting, *self._header(label))
+        return (*self._before, *fitting, *self._headers[label])
 
     def example(self, text: str, label: str) -> Tokens:
         """One row, cut to `example_tokens`."""
@@ -144,8 +145,10 @@ class Prompts:
     def _before(self) -> Tokens:
         return (*self.model.leading, *self.model.encode(instruction_piece(self.contract)))
 
-    def _header(self, label: str) -> Tokens:
-        return tuple(self.model.encode(header_piece(self.contract, self.contract.label_text(label))))
+    @cached_property
+    def _headers(self) -> dict[str, Tokens]:
+        piece = {label: header_piece(self.contract, self.contract.label_text(label)) for label in self.contract.demonstrated}
+        return {label: tuple(self.model.encode(text)) for label, text in piece.items()}
 
 
 class PrivateRows:
@@ -195,7 +198,7 @@ class PrivateRows:
 
     def examples(self, numbers: Sequence[int] | np.ndarray) -> list[Tokens]:
         """These rows as examples."""
-        for number in {int(number) for number in numbers} - self._examples.keys():
+        for number in {number for number in map(int, numbers) if number not in self._examples}:
             label = self._prompts.contract.label_text(str(self._labels[number]))
             try:
                 self._examples[number] = self._prompts.example(self._texts[number].as_py(), label)
@@ -224,8 +227,9 @@ class FreshVoting:
 
     def voters(self, label: str, numbers: np.ndarray, places: np.ndarray) -> tuple[Tokens, ...]:
         """One prompt per subset, for rows of which each stands in the subset of its place."""
-        count = self.prompts.shape.voters or 1
-        return tuple(self.prompts.voter(label, self.rows.examples(numbers[places == place])) for place in range(count))
+        order = np.argsort(places, kind="stable")  # of many rows few take part
+        ends = np.searchsorted(places[order], np.arange((self.prompts.shape.voters or 1) + 1))
+        return tuple(self.prompts.voter(label, self.rows.examples(numbers[order[start:end]])) for start, end in pairwise(ends))
 
 
 class FixedVoting:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from dpicl.errors import ParameterError
-from dpicl.lm.votes.integer_votes import candidates_of, whole_votes
+from dpicl.lm.votes.integer_votes import candidates_of, log_chances, whole_votes
 from dpicl.lm.votes.voting import OpenRequests, VoteRequest, VoteRule, check_sums
 
 KINDS: tuple[Literal["probability", "relative", "logit"], ...] = ("probability", "relative", "logit")
@@ -157,3 +157,23 @@ def test_a_finished_text_stays_finished() -> None:
         texts.append([(7,), (8,)])
     with pytest.raises(ParameterError, match="written=1: expected one entry for each of 2 texts"):
         texts.append([(7,)])
+
+
+@given(logits_of_voters(), st.data())
+def test_padding_beside_candidates_changes_no_vote_and_gets_none(logits: np.ndarray, data: st.DataObject) -> None:
+    """Voters of texts with different numbers of candidates are counted in one array; what stands in the padding may be anything."""
+    kind = data.draw(st.sampled_from([*KINDS, "difference"]))
+    rule = VoteRule(kind, None, 1 << 20, 5.0 if kind in ("logit", "difference") else None, 3 if kind == "difference" else None)
+    public = np.linspace(-3, 0, logits.shape[1], dtype=np.float32)
+    padding = data.draw(arrays(np.float32, (len(logits), 2), elements=anything))
+    present = np.arange(logits.shape[1] + 2) < np.full((len(logits), 1), logits.shape[1])
+    alone = whole_votes(torch.from_numpy(logits), rule, torch, torch.from_numpy(public)).numpy()
+    padded = whole_votes(
+        torch.from_numpy(np.hstack([logits, padding])),
+        rule,
+        torch,
+        torch.from_numpy(np.tile(np.hstack([log_chances(public.astype(np.float64), np), [0.0, 0.0]]), (len(logits), 1))),
+        torch.from_numpy(present),
+    ).numpy()
+    assert not padded[:, -2:].any() and np.abs(padded[:, :-2] - alone).max() <= 1
+    assert np.abs(padded).max(initial=0) <= rule.units

@@ -19,6 +19,7 @@ from dpicl.errors import ParameterError, PrivacyError
 from dpicl.mechanisms.noisy_max import (
     _one_of,
     bounded_range_max,
+    bounded_range_maxima,
     exponential_guarantee,
     exponential_max,
     exponential_maxima,
@@ -129,6 +130,17 @@ def test_probabilities_scaled_to_whole_numbers_of_any_size_are_elected_alike(uni
     candidate_sets = [[3 * unit, 5 * unit, -unit]] * 300
     elected = exponential_maxima(candidate_sets, epsilon=ONE, spread=2 * unit, stream=stream(0, "scaled", "", ""))
     assert elected.tolist() == exponential_maxima([[3, 5, -1]] * 300, epsilon=ONE, spread=2, stream=stream(0, "scaled", "", "")).tolist()
+
+
+def test_sets_of_any_lengths_are_drawn_by_one_stream_and_each_by_its_own_votes() -> None:
+    """At a large epsilon the largest of each wins, and without noise the first of them; 2^70 is a vote like others."""
+    sets = [np.array([0, 9]), [3], np.array([5] * 40 + [2**40] + [5] * 2000), [2**70, 0, -(2**70)]]
+    draws = stream(0, "test", "", "")
+    for epsilon in (ONE * 90, None):
+        assert bounded_range_maxima(sets, epsilon=epsilon, spread=1, stream=draws).tolist() == [1, 0, 40, 0]
+    assert bounded_range_maxima([], epsilon=ONE, spread=1, stream=draws).tolist() == []
+    with pytest.raises(ParameterError, match="candidates=.*at least one"):
+        bounded_range_maxima([[1], np.zeros(0, dtype=np.int64)], epsilon=ONE, spread=1, stream=draws)
 
 
 def test_numpy_votes_are_taken_and_fractions_of_a_vote_are_not() -> None:

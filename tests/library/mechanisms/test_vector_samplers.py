@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dpicl.errors import ParameterError
-from dpicl.mechanisms.vector_samplers import _geometrics, bernoulli_exps, discrete_gaussians, uniforms
+from dpicl.mechanisms.vector_samplers import _geometrics, bernoulli_exps, discrete_gaussians, uniforms, uniforms_below
 from dpicl.randomness import Stream, stream
 from tests.library.examples import exact_law
 
@@ -84,3 +84,10 @@ def test_as_many_are_drawn_as_are_asked_for(count: int) -> None:
 def test_a_variance_out_of_range_is_refused(variance: Fraction) -> None:
     with pytest.raises(ParameterError, match=r"expected a positive rational, at most 2\^80"):
         discrete_gaussians(variance, 1, stream(0, "test", "", ""))
+
+
+def test_bounds_of_any_size_are_met_each_uniformly() -> None:
+    bounds = np.array([1, 2, 3, 1000, 1 << 62])
+    drawn = uniforms_below(bounds, 6000, stream(0, "test", "", ""))
+    assert drawn.shape == (5, 6000) and (drawn >= 0).all() and (drawn < bounds[:, np.newaxis]).all()
+    assert np.abs(np.bincount(drawn[2]) / 6000 - 1 / 3).max() < 0.03 and abs(drawn[4].mean() / (1 << 61) - 1) < 0.03

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -17,7 +18,7 @@ from dpicl.methods.memory import Memory
 from dpicl.types import Demonstration, PrivateTable
 from tests.library.methods.test_few_shot_generation import contract, unit
 
-INK = {"mechanism": "invisible-ink", "batches": "fixed", "voters": 2, "max_tokens": 5}
+INK: dict[str, object] = {"mechanism": "invisible-ink", "batches": "fixed", "voters": 2, "max_tokens": 5}
 
 
 @dataclass(frozen=True)
@@ -36,19 +37,23 @@ def rows() -> PrivateTable:
     return PrivateTable(pa.table({"label": ["good", "bad"] * 40, "text": [f"letter {number} of ann" for number in range(80)]}))
 
 
-def written(model: EchoGenerator, journal: Memory | None = None, shots: int = 30) -> tuple[Demonstration, ...]:
+def written(model: EchoGenerator, journal: Memory | None = None, epsilon: float = 4.0, **other: object) -> tuple[Demonstration, ...]:
     declared = contract()
-    asked = unit(declared, epsilons=(4.0,), shots=(shots,), **INK)
+    asked = unit(declared, epsilons=(epsilon,), shots=(30,), **{**INK, **other})
     (texts,) = write(rows(), declared, model, [job_of(declared, asked, journal or Memory(draws_for(declared, 0)))])
     (one,) = texts.values()
     return one
 
 
 @pytest.mark.parametrize("size", [1, 4, 7, 30])
-def test_texts_do_not_depend_on_the_blocks_they_are_written_in(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = written(EchoGenerator())
+@pytest.mark.parametrize(("mechanism", "epsilon"), [("clipped-logits", 4.0), ("invisible-ink", math.inf)])
+def test_texts_do_not_depend_on_the_blocks_they_are_written_in(
+    size: int, mechanism: str, epsilon: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But for the noise of invisible ink, which the texts of a block draw from one stream."""
+    expected = written(EchoGenerator(), epsilon=epsilon, mechanism=mechanism)
     monkeypatch.setattr(draft, "TEXTS_A_BLOCK", size)
-    assert written(EchoGenerator()) == expected and len(expected) == 30
+    assert written(EchoGenerator(), epsilon=epsilon, mechanism=mechanism) == expected and len(expected) == 30
 
 
 def test_no_more_voters_are_kept_at_once_than_the_bound_and_every_row_votes_on_one_text(monkeypatch: pytest.MonkeyPatch) -> None:
