@@ -38,7 +38,7 @@ from dpicl.mechanisms.difference_token import SPREAD, DifferenceToken
 from dpicl.methods import Options, unit_of
 from dpicl.methods.few_shot.plan import CellPlan, plan_cell
 from dpicl.methods.few_shot.voting import Job, PrivateRows, Prompts, Text, rule_of
-from dpicl.methods.few_shot_generation import write
+from dpicl.methods.few_shot_generation import FewShotGeneration, write
 from dpicl.methods.memory import Memory
 from dpicl.randomness import Draws, Stream, stream
 from dpicl.types import PrivateTable
@@ -142,9 +142,9 @@ class TextScene:
         self.rule = rule_of(self.plan.shape, self.plan)
 
     def _plan(self, way: TextWay, epsilon: float) -> CellPlan:
-        options = Options.model_validate({"few_shot_generation": {**way.options, "max_tokens": self.target.tokens}})
+        options = Options.model_validate({FewShotGeneration.name: {**way.options, "max_tokens": self.target.tokens}})
         name = self.target.contract.name
-        unit = unit_of("few_shot_generation", name, 0, (epsilon,), (self.target.texts,), (), False, options)
+        unit = unit_of(FewShotGeneration.name, name, 0, (epsilon,), (self.target.texts,), (), False, options)
         (cell,) = unit.cells("icl")
         return plan_cell(self.target.contract, unit, cell)
 
