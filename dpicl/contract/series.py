@@ -8,6 +8,9 @@ from dpicl.contract.declared import Declared
 from dpicl.contract.models import Contract
 from dpicl.errors import DeclarationError, ParameterError
 
+OF_ALL_ROWS = ("row_count", "both_labels", "unique")
+"""Rules that no row by itself keeps or breaks."""
+
 
 def check_no_series(contract: Declared, file: str) -> None:
     """What is no table with a time of arrival has no horizon. Raises DeclarationError: it states one."""
@@ -21,16 +24,16 @@ def check_series(contract: Contract, file: str) -> None:
     """A horizon comes with all that its guarantee goes by, and none of it comes alone.
     Raises DeclarationError: names file, key and expected shape.
     """
-    source, privacy, person = contract.source, contract.privacy, contract.privacy.person
+    privacy, person = contract.privacy, contract.privacy.person
+    if contract.source.deliveries is None and "undelivered" in contract.source.model_fields_set:
+        raise DeclarationError(file, "source.undelivered", "has no meaning without `deliveries`", "no such key")
     if contract.releases.horizon is None:
-        if source.arrived is not None:
-            raise DeclarationError(file, "source.arrived", "has no meaning without a horizon", "no such key, or `releases.horizon`")
-        if source.sign is not None:
-            raise DeclarationError(file, "source.sign", "has no meaning without a horizon", "no such key, or `releases.horizon`")
+        for key in ("arrived", "sign", "deliveries"):
+            if getattr(contract.source, key) is not None:
+                raise DeclarationError(file, f"source.{key}", "has no meaning without a horizon", "no such key, or `releases.horizon`")
         check_no_series(contract, file)
         return
-    if source.arrived is None:
-        raise DeclarationError(file, "source.arrived", "is missing", "the column with the day on which a row arrived")
+    _check_arrival(contract, file)
     _check_columns(contract, file)
     if privacy.budget.benchmark:
         raise DeclarationError(file, "releases.horizon", "has no meaning for a benchmark", "no such key: its rows stay as they are")
@@ -57,6 +60,22 @@ def _check_columns(contract: Contract, file: str) -> None:
         raise DeclarationError(
             file, "source.sign", "is given where rows are protected", "`unit: person`, whose rows and corrections count together"
         )
+
+
+def _check_arrival(contract: Contract, file: str) -> None:
+    """A row's period is said, and once. No rule is about how many rows a delivery has: that it was refused would tell."""
+    source = contract.source
+    if source.deliveries is None:
+        if source.arrived is None:
+            expected = "the column with the day on which a row arrived, or `source.deliveries`, a folder with a file for each period"
+            raise DeclarationError(file, "source.arrived", "is missing", expected)
+        return
+    if source.arrived is not None:
+        raise DeclarationError(file, "source.arrived", "is given beside `deliveries`", "one of them: either says when a row arrived")
+    for number, check in enumerate(contract.checks):
+        if check.rule in OF_ALL_ROWS:
+            expected = f"none of {', '.join(OF_ALL_ROWS)}: a delivery is read alone, and may have any number of rows"
+            raise DeclarationError(file, f"checks.{number}.rule", f"is {check.rule} of deliveries", expected)
 
 
 def _check_person(per_period: int, in_horizon: int | None, file: str) -> None:

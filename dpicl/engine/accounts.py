@@ -87,7 +87,7 @@ def addresses_of(contract: Declared, settings: Settings) -> tuple[str, ...]:
             return (f"file:{os.path.realpath(str(url.database))}",)
         host = "localhost" if url.host in _LOCALHOST else str(url.host).lower().rstrip(".")
         return (f"{url.get_backend_name()}://{host}:{url.port or 5432}/{url.database}",)
-    places = [place for place in (source.file, source.folder, source.moved_from) if place is not None]
+    places = [place for place in (source.file, source.folder, source.deliveries, source.moved_from) if place is not None]
     addresses = [place.rstrip("/") if place.startswith(SCHEME) else _path(place, settings) for place in places]
     addresses += [f"frame:{contract.account}"] if source.frame else []
     addresses += [f"bundled:{source.bundled}"] if source.bundled else []

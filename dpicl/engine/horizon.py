@@ -29,7 +29,7 @@ from dpicl.contract import Contract
 from dpicl.contract.load import contract_digest
 from dpicl.engine.frozen import RESTART, Frozen, FrozenPeriods
 from dpicl.engine.names import PERIOD
-from dpicl.engine.releases import UnitReleases, ledger_key, named_releases
+from dpicl.engine.releases import UnitReleases, ledger_key, named_releases, open_ledger
 from dpicl.engine.run_folder import Plan, UnitFolder
 from dpicl.engine.settings import Settings
 from dpicl.errors import LedgerRefusedError, PrivacyError
@@ -40,7 +40,7 @@ from dpicl.methods.mst_tabicl import MstTabicl
 from dpicl.pipeline import Cell, Unit
 from dpicl.tabular.central.bins import row_bins, row_encoding
 from dpicl.tabular.central.exact_counts import ExactCounts
-from dpicl.tabular.reading.arrivals import arrival_periods
+from dpicl.tabular.reading.arrivals import arrival_periods, has_arrivals
 from dpicl.tabular.reading.participation import Entered, entering_rows
 from dpicl.types import PrivateCodes, PrivateTable
 
@@ -119,6 +119,11 @@ class Horizon:
             self.frozen.forget()
         return Progress(published, len(published) - len(before), is_new)
 
+    def uncounted(self, last: int) -> list[int]:
+        """The periods until `last` whose rows are yet to be counted: neither published nor frozen. Raises LedgerRefusedError: see `frozen`."""
+        made = len(self.published(self.series.periods))
+        return [period for period in range(made + 1, last + 1) if self.frozen.read(period) is None]
+
     def charge(self) -> bool:
         """Charge the price of all periods, unless it was charged, and publish what the horizon is; whether it was charged now."""
         one = self._releases(self.release)
@@ -181,11 +186,15 @@ class Horizon:
     def make(self, over: int, history: Sequence[Frozen], published: Sequence[Arrays], rows: PrivateTable) -> list[Arrays]:
         """Freeze, note, draw and publish in order the periods that are over and not `published`; gives what all of them published."""
         frozen, made = list(history), list(published)
-        arrived = arrival_periods(rows, str(self.contract.source.arrived), self.contract.releases)
+        arrived = arrival_periods(rows, self.contract)
         for period in range(len(made) + 1, over + 1):
             chosen = chosen_pairs(made[self.series.structure - 1]) if period > self.series.structure else None
             stands = self.frozen.read(period)
             if stands is None:
+                if not has_arrivals(rows, self.contract, period):
+                    raise LedgerRefusedError(
+                        f"{self.contract.name}: the counts of period {period} are gone since its delivery was left unread; start again"
+                    )
                 own = PrivateTable(rows.data.take(np.flatnonzero(arrived == period)))
                 counts, entered = self._counted(own, Entered.together(one.entered for one in frozen))
                 before = frozen[-1].name if frozen else ""
@@ -216,6 +225,17 @@ class Horizon:
 
     def _releases(self, release: Release) -> UnitReleases:
         return UnitReleases(UnitFolder(Path(), self.unit, self.contract, self.settings), {self.cell: release})
+
+
+def uncounted(plan: Plan, contract: Contract, settings: Settings) -> list[int]:
+    """The periods until the plan's whose deliveries are yet to be counted, by any of the plan's horizons of a contract.
+    Raises LedgerRefusedError: a horizon cannot go on.
+    """
+    last = contract.releases.calendar.index(plan.period_of(contract.name))
+    units = [unit for unit in plan.units.values() if unit.dataset == contract.name]
+    with open_ledger(settings) as ledger:
+        horizons = [one for unit in units for one in Horizon.all_of(ledger, plan, contract, unit, settings)]
+        return sorted({period for one in horizons for period in one.uncounted(last)})
 
 
 def entering_counts(rows: PrivateTable, contract: Contract, entered: Entered, *, key: bytes) -> tuple[ExactCounts, Entered]:

@@ -148,6 +148,11 @@ class Method(ABC):
                 f"{contract.name}: some of its rows take others back (`source.sign`), which {self.title} would count as rows that come; "
                 "expected a method that counts its horizon"
             )
+        if contract.is_delivered and not self.is_series(contract):
+            raise PrivacyError(
+                f"{contract.name}: its rows come in deliveries, of which those that were counted are not read again; expected a method that "
+                f"counts its horizon, and not {self.title}"
+            )
         if not contract.privacy.budget.benchmark and any(math.isinf(epsilon) for epsilon in unit.epsilons):
             raise PrivacyError(
                 f"{contract.name}: epsilon=inf releases rows without noise; only a contract with `benchmark: true` allows it"

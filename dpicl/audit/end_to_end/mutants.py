@@ -21,6 +21,7 @@ from dpicl.audit.end_to_end.claims import Broken
 from dpicl.audit.end_to_end.draws import cells
 from dpicl.audit.end_to_end.stand_ins import everywhere, replaced
 from dpicl.audit.end_to_end.suite import CLAIMS
+from dpicl.checks import Rule
 from dpicl.client import __main__ as client
 from dpicl.client.wallet import open_wallet
 from dpicl.contract import periods
@@ -39,6 +40,7 @@ from dpicl.methods.mst_series import Series
 from dpicl.methods.mst_tabicl import MstTabicl
 from dpicl.randomness import stream
 from dpicl.tabular.reading.arrivals import arrival_periods
+from dpicl.tabular.reading.deliveries import PERIOD
 from dpicl.tabular.reading.participation import Entered
 from dpicl.types import PrivateTable
 
@@ -205,7 +207,7 @@ def _read_anew(make: Any) -> Any:
     """What earlier nights counted is taken from tonight's table."""
 
     def made(self: Horizon, over: int, history: Any, published: Any, rows: PrivateTable) -> Any:
-        arrived = arrival_periods(rows, str(self.contract.source.arrived), self.contract.releases)
+        arrived = arrival_periods(rows, self.contract)
         before: list[Any] = []
         for period in range(1, len(history) + 1):
             own = PrivateTable(rows.data.take(np.flatnonzero(arrived == period)))
@@ -221,11 +223,32 @@ def _read_anew(make: Any) -> Any:
 def _late_rows(arrival_periods: Any) -> Any:
     """A row that comes late belongs to the night in which it comes."""
 
-    def arrived(table: Any, column: str, releases: Any) -> np.ndarray:
-        own, today = arrival_periods(table, column, releases), releases.calendar.over_by(periods.clock(), releases.every)
+    def arrived(table: Any, contract: Any) -> np.ndarray:
+        releases = contract.releases
+        own, today = arrival_periods(table, contract), releases.calendar.over_by(periods.clock(), releases.every)
         return np.where((own > 0) & (own < today), today, own)
 
     return arrived
+
+
+@_mistake("deliveries that come late", "noise covers a person's deliveries", "read_deliveries", ingest)
+def _late_deliveries(read_deliveries: Any) -> Any:
+    """All files are read every night, and what is found is tonight's."""
+
+    def read(contract: Any, data_folder: Any, periods: Any) -> pa.Table:
+        wanted = sorted(periods)
+        table = read_deliveries(contract, data_folder, range(1, max(wanted) + 1))
+        tonight = pa.array(np.full(table.num_rows, max(wanted)))
+        said = read_deliveries(contract, data_folder, wanted).schema.metadata
+        return table.set_column(table.schema.get_field_index(PERIOD), PERIOD, tonight).replace_schema_metadata(said)
+
+    return read
+
+
+@_mistake("deliveries of two rows and more", "bytes of a horizon's deliveries", "rules_of")
+def _long_deliveries(rules_of: Any) -> Any:
+    """A delivery is held to what a table is held to as a whole."""
+    return lambda contract: (*rules_of(contract), Rule("row_count", None, "fail", 2, "the table has at least 2 rows"))
 
 
 @_mistake("corrections that are no participation", "noise covers a person's corrections", "entering_rows")

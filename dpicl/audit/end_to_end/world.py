@@ -56,6 +56,8 @@ class Declaration:
     """Of a horizon, in which persons enter with one row a night and `MOST_ROWS` in all."""
     corrections: bool = False
     """Whether rows of a horizon take others back."""
+    deliveries: bool = False
+    """Whether they come in a file for each night, and say nothing of their day."""
 
     def contract(self) -> dict[str, Any]:
         """The contract as YAML holds it."""
@@ -66,6 +68,8 @@ class Declaration:
         if self.nights:
             content["privacy"]["person"] |= {"max_rows": 1, "max_rows_in_horizon": MOST_ROWS}
             content["source"] |= {"arrived": "day", **({"sign": "sign"} if self.corrections else {})}
+            if self.deliveries:
+                content["source"] = {"deliveries": NAME}
             content["releases"] = {"every": "day", "horizon": self.nights, "first": FIRST_DAY.isoformat()}
         return content
 

@@ -13,9 +13,12 @@ from dpicl.contract import Contract, TextContract
 from dpicl.engine.artefacts import TABLE, table_folder
 from dpicl.engine.batches import INDEX, Batches, begin, keep_stream
 from dpicl.engine.files import keep_table
+from dpicl.engine.horizon import uncounted
+from dpicl.engine.run_folder import read_plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.stage import stage, timed
 from dpicl.errors import RunError
+from dpicl.tabular.reading.deliveries import read_deliveries
 from dpicl.tabular.reading.parse import typed_table
 from dpicl.tabular.reading.source import load_source, query_rows
 from dpicl.tabular.reading.survey import survey
@@ -39,6 +42,8 @@ def ingest(run: str, dataset: str) -> str:
                 if settings.given is None or settings.given.rows is None:
                     raise RunError(f"{dataset}: its rows are given by the program that makes the release, and are not here")
                 table = typed_table(settings.given.rows, contract, contract.name)
+            elif contract.source.deliveries is not None:
+                table = read_deliveries(contract, settings.data, uncounted(read_plan(Path(run)), contract, settings))
             elif contract.source.query is not None:
                 rows = query_rows(contract, contract.source.query)
                 if not isinstance(rows, pa.Table):
