@@ -6,6 +6,7 @@ from datetime import datetime
 
 from dpicl.contract.declared import Declared
 from dpicl.contract.models import Contract
+from dpicl.contract.text import TextContract
 from dpicl.errors import DeclarationError, ParameterError
 
 OF_ALL_ROWS = ("row_count", "both_labels", "unique")
@@ -15,9 +16,34 @@ OF_ALL_ROWS = ("row_count", "both_labels", "unique")
 def check_no_series(contract: Declared, file: str) -> None:
     """What is no table with a time of arrival has no horizon. Raises DeclarationError: it states one."""
     if contract.releases.horizon is not None:
-        raise DeclarationError(file, "releases.horizon", "is of a table whose rows say when they arrived", "no such key")
+        raise DeclarationError(file, "releases.horizon", "is of rows that say when they arrived, or come in deliveries", "no such key")
     if contract.privacy.person and contract.privacy.person.max_rows_in_horizon is not None:
         raise DeclarationError(file, "privacy.person.max_rows_in_horizon", "has no meaning without a horizon", "no such key")
+
+
+def check_text_series(contract: TextContract, file: str) -> None:
+    """Texts with a horizon come in deliveries, each of which is used in its period alone: so all periods cost what one does (`few_shot.plan`).
+    Raises DeclarationError: names file, key and expected shape.
+    """
+    source, privacy = contract.source, contract.privacy
+    if source.deliveries is None and "undelivered" in source.model_fields_set:
+        raise DeclarationError(file, "source.undelivered", "has no meaning without `deliveries`", "no such key")
+    if contract.releases.horizon is None:
+        if source.deliveries is not None:
+            raise DeclarationError(file, "source.deliveries", "has no meaning without a horizon", "no such key, or `releases.horizon`")
+        check_no_series(contract, file)
+        return
+    if source.deliveries is None:
+        expected = "a folder with a file for each period: it says when a text arrived"
+        raise DeclarationError(file, "source.deliveries", "is missing", expected)
+    if contract.generation is None or contract.ensemble is not None:
+        expected = "`generation` alone: ensembles answer queries, and have no periods"
+        raise DeclarationError(file, "releases.horizon", "is of demonstrations", expected)
+    if privacy.budget.benchmark:
+        raise DeclarationError(file, "releases.horizon", "has no meaning for a benchmark", "no such key: its texts stay as they are")
+    if privacy.neighbours != "add-or-remove-one":  # a text may go in one period, and another come in another one
+        expected = "add-or-remove-one: a text that is replaced may come in another period"
+        raise DeclarationError(file, "privacy.neighbours", f"is {privacy.neighbours} of a horizon of texts", expected)
 
 
 def check_series(contract: Contract, file: str) -> None:
@@ -86,7 +112,7 @@ def _check_person(per_period: int, in_horizon: int | None, file: str) -> None:
         raise DeclarationError(file, key, f"is {in_horizon}, fewer than max_rows", f"{per_period} or more")
 
 
-def window_places(contract: Contract, *, until: str | None, window: int | None, now: datetime) -> tuple[int, int]:
+def window_places(contract: Declared, *, until: str | None, window: int | None, now: datetime) -> tuple[int, int]:
     """The first and last period that rows are made of, counted from 1: so many up to `until`, all and the last one that is over if left out.
     Raises ParameterError: that one is not over, or belongs to no period of the horizon; or a window of none.
     """

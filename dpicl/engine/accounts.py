@@ -73,6 +73,8 @@ def addresses_of(contract: Declared, settings: Settings) -> tuple[str, ...]:
             stated = contract.edition_of.stated
             editions = [edition(stated, name).source.train for name in reversed(edition_names(stated))]
             return tuple(_path(train.file, settings) for train in editions if train is not None)
+        if texts.deliveries is not None:
+            return (_path(texts.deliveries, settings),)
         return (f"bundled:{texts.bundled}",) if texts.bundled else (_path(texts.train.file, settings),) if texts.train else ()
     assert isinstance(contract, Contract)
     source = contract.source

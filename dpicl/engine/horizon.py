@@ -21,14 +21,12 @@ from pathlib import Path
 
 import numpy as np
 
-from dpicl.accounting.events import horizon_part
-from dpicl.accounting.guarantee import Guarantee
-from dpicl.accounting.ledger import Ledger, Release, release_id
+from dpicl.accounting.ledger import Ledger, Release
 from dpicl.accounting.ledger.keys import keyed_hash
 from dpicl.contract import Contract
 from dpicl.contract.load import contract_digest
 from dpicl.engine.frozen import RESTART, Frozen, FrozenPeriods
-from dpicl.engine.names import PERIOD
+from dpicl.engine.names import part_of
 from dpicl.engine.releases import UnitReleases, ledger_key, named_releases, open_ledger
 from dpicl.engine.run_folder import Plan, UnitFolder
 from dpicl.engine.settings import Settings
@@ -43,9 +41,6 @@ from dpicl.tabular.central.exact_counts import ExactCounts
 from dpicl.tabular.reading.arrivals import arrival_periods, has_arrivals
 from dpicl.tabular.reading.participation import Entered, entering_rows
 from dpicl.types import PrivateCodes, PrivateTable
-
-PART = "part_of"
-"""The parameter of a period's release that names its horizon's."""
 
 
 @dataclass(frozen=True)
@@ -155,21 +150,7 @@ class Horizon:
     def part(self, period: int, frozen: str = "") -> Release:
         """A period's release, which costs nothing beside the horizon; its name says nothing of rows, `frozen` is that of its counts."""
         name = self.contract.releases.calendar.periods[period - 1]
-        facts = {PART: self.release.release_id, "index": period, PERIOD: name, "simulated": False}
-        guarantee = self.release.guarantee
-        named = release_id(
-            self._key,
-            account=self.release.account,
-            mechanism=self.unit.method,
-            mechanism_version=METHODS[self.unit.method].draw_version,
-            parameters=facts,
-            contract_digest=self._contract,
-            neighbours=guarantee.neighbours,
-            period=name,
-        )
-        event = horizon_part(self.release.release_id, period)
-        free = Guarantee(0.0, 0.0, guarantee.neighbours, guarantee.unit, event)
-        return Release(named, self.release.account, self.unit.method, {**facts, "frozen": frozen}, free)
+        return part_of(self._key, self.release, self._contract, index=period, period=name, frozen=frozen)
 
     def history(self, made: int) -> list[Frozen]:
         """What is frozen of the periods that are made. Raises LedgerRefusedError: some is lost, or is not what the ledger notes, so that what

@@ -89,7 +89,7 @@ def _put(world: World, rows: list[SourceRow], *, deliveries: bool) -> None:
 
 
 @contextmanager
-def _night(number: int) -> Iterator[None]:
+def after_nights(number: int) -> Iterator[None]:
     """The time after so many days."""
     at = datetime(FIRST_DAY.year, FIRST_DAY.month, FIRST_DAY.day, 2, tzinfo=UTC) + timedelta(days=number)
     with everywhere("clock", lambda _: lambda: at):
@@ -125,7 +125,7 @@ def _shown(world: World, history: History, replay: ReplayedDraws, *, deliveries:
     names, shown = count(), []
     for night in _LOOKED_AT:
         _put(world, history[night - 1], deliveries=deliveries)
-        with _night(night), replay.recorded(), everywhere("new_name", lambda made: _named(made, names)):
+        with after_nights(night), replay.recorded(), everywhere("new_name", lambda made: _named(made, names)):
             shown.append(observed(world, protect(MstTabicl.name)))
     return shown
 
@@ -206,7 +206,7 @@ def _noised(world: World, history: History, *, deliveries: bool = False) -> tupl
     for night, rows in enumerate(history, 1):
         _put(world, rows, deliveries=deliveries)
         # pairs are the same in all histories: those that are not chosen are a step of the budget of their own
-        with _night(night), everywhere("noisy_sums", recorded), everywhere("bounded_range_max", lambda _: lambda *_scores, **_how: 1):
+        with after_nights(night), everywhere("noisy_sums", recorded), everywhere("bounded_range_max", lambda _: lambda *_scores, **_how: 1):
             made = protect(MstTabicl.name)()
         if made.code:
             raise RuntimeError(made.err)

@@ -16,8 +16,9 @@ from functools import cache
 from dpicl.engine.artefacts import MADE, gather, read_split
 from dpicl.engine.files import write_json
 from dpicl.engine.horizon import Horizon
-from dpicl.engine.releases import note_spending, open_ledger
+from dpicl.engine.releases import open_ledger
 from dpicl.engine.run_folder import UnitFolder, read_plan
+from dpicl.engine.spending import note_spending
 from dpicl.engine.stage import unit_stage
 from dpicl.methods import tabular
 from dpicl.types import PrivateTable

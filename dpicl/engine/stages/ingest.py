@@ -33,7 +33,8 @@ def ingest(run: str, dataset: str) -> str:
     folder = table_folder(settings, dataset, Path(run))
     with timed(Path(run), dataset, "ingest"):
         if isinstance(contract, TextContract):
-            table = load_texts(contract, data_folder=settings.data, cache_folder=settings.cache)
+            period = read_plan(Path(run)).period_of(dataset) if contract.is_delivered else None
+            table = load_texts(contract, data_folder=settings.data, cache_folder=settings.cache, period=period)
         else:
             assert isinstance(contract, Contract)
             if (folder / INDEX).exists():

@@ -21,10 +21,10 @@ import numpy as np
 import pyarrow as pa
 
 from dpicl.contract.models import Contract
-from dpicl.errors import DataError, SourceError
+from dpicl.files.deliveries import by_period, check_delivered
 from dpicl.tabular.reading.parse import typed_table
 from dpicl.tabular.reading.read import SUFFIXES, read_table
-from dpicl.tabular.reading.survey import names_in, place_of
+from dpicl.tabular.reading.survey import place_of
 
 PERIOD = ":period"
 """The column with the period of each row, counted from 1; no contract can name one so."""
@@ -36,24 +36,8 @@ def delivered(contract: Contract, data_folder: Path | None) -> dict[str, str]:
     """{period: file} of the deliveries that are there, of this horizon and of other times, below the data folder or by address; opens none.
     Raises SourceError: the folder is not at hand; DataError: something in it is not named as deliveries are, or a period has two files.
     """
-    named, calendar = str(contract.source.deliveries).rstrip("/"), contract.releases.calendar
-    files: dict[str, str] = {}
-    others = 0
-    for name in names_in(named, contract, data_folder):
-        suffix = next((suffix for suffix in SUFFIXES if name.endswith(suffix)), "")
-        period = name.removesuffix(suffix)
-        if not suffix or not calendar.is_period(period):
-            others += 1
-        elif period in files:
-            raise DataError(f"{named}/", f"has two files for {period}; expected one")
-        else:
-            files[period] = f"{named}/{name}"
-    if others:
-        endings = ", ".join(SUFFIXES)
-        raise DataError(
-            f"{named}/", f"holds {others} that are named by no period; expected names such as {calendar.periods[0]} with {endings}"
-        )
-    return files
+    named, calendar = str(contract.source.deliveries), contract.releases.calendar
+    return by_period(named, contract.name, data_folder, suffixes=SUFFIXES, is_period=calendar.is_period, example=calendar.periods[0])
 
 
 def read_deliveries(contract: Contract, data_folder: Path | None, periods: Iterable[int]) -> pa.Table:
@@ -61,12 +45,8 @@ def read_deliveries(contract: Contract, data_folder: Path | None, periods: Itera
     Raises SourceError: one is not delivered yet, and nothing was read; DataError: a file breaks a rule; names file, column, rule and count.
     """
     names, files, wanted = contract.releases.calendar.periods, delivered(contract, data_folder), sorted(set(periods))
-    for name in (names[period - 1] for period in wanted):
-        if name not in files and contract.source.undelivered == "refused":
-            raise SourceError(
-                f"{contract.name}: {name} is not delivered yet; expected {contract.source.deliveries}/{name} with {' or '.join(SUFFIXES)}, "
-                f"without rows if nothing arrived"
-            )
+    if contract.source.undelivered == "refused":
+        check_delivered(files, [names[period - 1] for period in wanted], contract.name, str(contract.source.deliveries), SUFFIXES)
     nothing = pa.table({name: pa.array([], pa.string()) for name in contract.read_columns})
     tables = [_of_period(typed_table(nothing, contract, contract.name, part=True), 0)]
     for period in wanted:

@@ -17,7 +17,8 @@ import pyarrow as pa
 from dpicl.contract.models import Contract
 from dpicl.errors import DataError, SourceError
 from dpicl.files.bounded import below
-from dpicl.files.objects import SCHEME, Stored, names_below
+from dpicl.files.deliveries import names_in
+from dpicl.files.objects import SCHEME, Stored
 from dpicl.files.row_groups import Footer, read_footer, read_rows
 from dpicl.tabular.reading.parse import check_columns, refuse_no_rows, typed_table
 
@@ -97,22 +98,6 @@ def place_of(folder: Path, name: str, contract: Contract) -> Path | Stored:
     return Stored(name) if name.startswith(SCHEME) else below(folder, name, contract.name)
 
 
-def names_in(named: str, contract: Contract, data_folder: Path | None) -> list[str]:
-    """Names in a folder of the contract, below the data folder or in a store, in order, but those that begin with a dot or an underscore.
-    Raises SourceError: it is not at hand, or cannot be read.
-    """
-    if named.startswith(SCHEME):
-        every = names_below(named)
-    elif data_folder is None or not (folder := below(data_folder, named, contract.name)).is_dir():
-        raise SourceError(f"{contract.name}: no rows at hand; set DPICL_DATA to the folder that holds {named}/")
-    else:
-        try:
-            every = [path.name for path in folder.iterdir()]
-        except OSError as error:
-            raise SourceError(f"{contract.name}: folder {named} cannot be read ({error.strerror})") from None
-    return sorted(name for name in every if not name.startswith((".", "_")))
-
-
 def folder_files(contract: Contract, data_folder: Path | None) -> list[str]:
     """The files of the contract's folder, below the data folder or by their addresses, in the order of their names; opens none.
 
@@ -120,7 +105,7 @@ def folder_files(contract: Contract, data_folder: Path | None) -> list[str]:
     Raises SourceError: the folder is not at hand, empty, or cannot be read; DataError: something in it is not called as a Parquet file is.
     """
     named = str(contract.source.folder).rstrip("/")
-    names = names_in(named, contract, data_folder)
+    names = names_in(named, contract.name, data_folder)
     others = sum(not name.endswith(_SUFFIX) for name in names)
     if others:
         raise DataError(f"{named}/", f"holds {others} other than Parquet files; expected only names that end in {_SUFFIX}")
