@@ -75,19 +75,21 @@ def measure(figures: Figures) -> None:
     figures.exactly("nights-not-recovered", verdict.unrecovered, 0)
 
 
-def killed_nights(kills: int, *, seed: int = 0, mutate: Mutation = None) -> Verdict:
-    """Horizon after horizon until so many processes were killed; `mutate` breaks the protocol in each of them."""
+def killed_nights(kills: int, *, seed: int = 0, mutate: Mutation = None, deliveries: bool = False) -> Verdict:
+    """Horizon after horizon until so many processes were killed; `mutate` breaks the protocol in each of them. Of a table with a column of days,
+    or of `deliveries`: all files are other ones at every try, those that were counted too.
+    """
     verdict, number = Verdict(), 0
     with own_fork_server(["benchmarks.series.warm"]):
         while verdict.kills < kills:
             with tempfile.TemporaryDirectory(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None) as folder:
-                _horizon(Path(folder), random.Random(f"{seed} {number}"), verdict, kills, mutate)
+                _horizon(Path(folder), random.Random(f"{seed} {number}"), verdict, kills, mutate, deliveries)
             number += 1
     return verdict
 
 
-def _horizon(root: Path, chance: random.Random, verdict: Verdict, kills: int, mutate: Mutation) -> None:
-    place, seen = new_horizon(root, chance), Seen()
+def _horizon(root: Path, chance: random.Random, verdict: Verdict, kills: int, mutate: Mutation, deliveries: bool) -> None:
+    place, seen = new_horizon(root, chance, deliveries=deliveries), Seen()
     for night in range(1, PERIODS + 1):
         for _ in range(chance.choice((1, 2, 3))):
             _deliver(place, chance)
@@ -103,10 +105,13 @@ def _horizon(root: Path, chance: random.Random, verdict: Verdict, kills: int, mu
     verdict.second_draws += seen.second
 
 
-def new_horizon(root: Path, chance: random.Random) -> Place:
-    """An installation with a table that grows."""
+def new_horizon(root: Path, chance: random.Random, *, deliveries: bool = False) -> Place:
+    """An installation with a table that grows, or with deliveries."""
     place = new_place(root / "place")
-    (place.root / "contracts" / f"{NAME}.yaml").write_text(yaml.safe_dump(series_tree(), sort_keys=False))
+    tree = series_tree(**({"source": {"deliveries": NAME}} if deliveries else {}))
+    (place.root / "contracts" / f"{NAME}.yaml").write_text(yaml.safe_dump(tree, sort_keys=False))
+    if deliveries:
+        (place.root / "data" / NAME).mkdir()
     _deliver(place, chance)
     return place
 
@@ -115,13 +120,24 @@ def _deliver(place: Place, chance: random.Random) -> None:
     """Another table: of other persons, on other days, as a whole."""
     shift = chance.randrange(1000)
     rows = visits(PERIODS, 10 + chance.randrange(20), of=lambda who: {"who": f"p{(who + shift) % 40}"})
+    folder = place.root / "data" / NAME
+    if not folder.exists():
+        _write(folder.with_suffix(".csv"), rows, list(rows[0]))
+        return
+    for day in sorted({row["day"] for row in rows}):
+        own = [{name: value for name, value in row.items() if name != "day"} for row in rows if row["day"] == day]
+        _write(folder / f"{day}.csv", own, list(own[0]))
+
+
+def _write(path: Path, rows: list[dict[str, Any]], columns: list[str]) -> None:
+    """Whole, in the place of the file before."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
-    path = place.root / "data" / f"{NAME}.csv"
-    path.with_suffix(".new").write_text(text.getvalue())
-    path.with_suffix(".new").replace(path)
+    draft = path.with_name(f".{path.name}")
+    draft.write_text(text.getvalue())
+    draft.replace(path)
 
 
 def _together(place: Place, night: int, dealt: list[int | None] | list[int], mutate: Mutation) -> list[int | None]:

@@ -163,9 +163,9 @@ def print_data_sets(settings: Settings) -> None:
         except DpiclError:  # a first contract, perhaps, which is not filled in
             table.add_row(name, "–", "–", "its contract is refused; `dpicl contract check` says why")
             continue
-        ways = {way.lower(): way for way in ("bundled", "file", "folder", "query", "OpenML", "UCI")}
+        ways = {way.lower(): way for way in ("bundled", "file", "folder", "deliveries", "query", "OpenML", "UCI")}
         rows_from = ", ".join(way for field, way in ways.items() if getattr(source, field))
-        local = source.file or source.folder
+        local = source.file or source.folder or source.deliveries
         if (local and local.startswith(SCHEME)) or (source.query and os.environ.get(source.query.url_env)):
             available = "remote"  # a store or a database, of which only the address is known
         else:

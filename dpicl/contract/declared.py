@@ -175,6 +175,11 @@ class Declared(Frozen):
         return False
 
     @property
+    def is_delivered(self) -> bool:
+        """Whether rows are delivered period by period (`source.deliveries`), so that those of past periods are not read again."""
+        return False
+
+    @property
     def evaluation(self) -> Evaluation:
         """What answers are measured on."""
         raise NotImplementedError

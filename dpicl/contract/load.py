@@ -12,7 +12,7 @@ from dpicl.contract.derive import VERSION
 from dpicl.contract.editions import edition, edition_names
 from dpicl.contract.models import Contract
 from dpicl.contract.rules import check_public_digest, check_references
-from dpicl.contract.series import check_no_series, check_series
+from dpicl.contract.series import check_series, check_text_series
 from dpicl.contract.text import FreeText, TextContract
 from dpicl.contract.text_source import PUBLISHED
 from dpicl.errors import DeclarationError
@@ -35,7 +35,7 @@ def parse_contract(content: Any, file: str) -> Contract | TextContract:
         raise DeclarationError(file, "kind", f"got {str(kind)[:60]!r}", "text, or no such key for a table")
     texts = validate(TextContract, content, file)
     _check_text_references(texts, file)
-    check_no_series(texts, file)
+    check_text_series(texts, file)
     return texts
 
 

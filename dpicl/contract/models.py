@@ -142,6 +142,11 @@ class Contract(Declared):
         return self.source.sign is not None
 
     @property
+    def is_delivered(self) -> bool:
+        """See `Declared`."""
+        return self.source.deliveries is not None
+
+    @property
     def shots(self) -> tuple[int, ...]:
         """Numbers of demonstrations that the contract can make centrally."""
         return (1, *sorted(self.group_keys))

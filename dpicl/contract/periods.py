@@ -7,6 +7,7 @@ from rows: whether rows came or went decides nothing.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Literal
@@ -90,7 +91,7 @@ def _later(first: datetime, count: int, unit: str) -> datetime | None:
 
 @dataclass(frozen=True)
 class Calendar:
-    """The periods of one horizon by name, in order: those of a stretch of time (`of`), or deliveries that were declared beforehand.
+    """The periods of one horizon by name, in order: those of a stretch of time (`of`).
 
     It is public and fixed before the first of them; one in which nothing comes counts as well.
     """
@@ -134,6 +135,14 @@ class Calendar:
             if (name := period_at(every, day)) != names[-1]:
                 names.append(name)
         return Calendar(tuple(names)) if len(names) <= MOST_PERIODS else None
+
+    def is_period(self, text: str) -> bool:
+        """Whether this is a period as these are, of this horizon or of another time."""
+        if not any(re.fullmatch(shape, text) and re.fullmatch(shape, self.periods[0]) for shape in _SHAPES):
+            return False
+        with suppress(ParameterError):
+            return read_period(text) == text
+        return False
 
     def over_by(self, when: datetime, every: Every) -> int:
         """How many of the periods are over at a time: the first so many."""

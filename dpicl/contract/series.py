@@ -6,31 +6,60 @@ from datetime import datetime
 
 from dpicl.contract.declared import Declared
 from dpicl.contract.models import Contract
+from dpicl.contract.text import TextContract
 from dpicl.errors import DeclarationError, ParameterError
+
+OF_ALL_ROWS = ("row_count", "both_labels", "unique")
+"""Rules that no row by itself keeps or breaks."""
 
 
 def check_no_series(contract: Declared, file: str) -> None:
     """What is no table with a time of arrival has no horizon. Raises DeclarationError: it states one."""
     if contract.releases.horizon is not None:
-        raise DeclarationError(file, "releases.horizon", "is of a table whose rows say when they arrived", "no such key")
+        raise DeclarationError(file, "releases.horizon", "is of rows that say when they arrived, or come in deliveries", "no such key")
     if contract.privacy.person and contract.privacy.person.max_rows_in_horizon is not None:
         raise DeclarationError(file, "privacy.person.max_rows_in_horizon", "has no meaning without a horizon", "no such key")
+
+
+def check_text_series(contract: TextContract, file: str) -> None:
+    """Texts with a horizon come in deliveries, each of which is used in its period alone: so all periods cost what one does (`few_shot.plan`).
+    Raises DeclarationError: names file, key and expected shape.
+    """
+    source, privacy = contract.source, contract.privacy
+    if source.deliveries is None and "undelivered" in source.model_fields_set:
+        raise DeclarationError(file, "source.undelivered", "has no meaning without `deliveries`", "no such key")
+    if contract.releases.horizon is None:
+        if source.deliveries is not None:
+            raise DeclarationError(file, "source.deliveries", "has no meaning without a horizon", "no such key, or `releases.horizon`")
+        check_no_series(contract, file)
+        return
+    if source.deliveries is None:
+        expected = "a folder with a file for each period: it says when a text arrived"
+        raise DeclarationError(file, "source.deliveries", "is missing", expected)
+    if contract.generation is None or contract.ensemble is not None:
+        expected = "`generation` alone: ensembles answer queries, and have no periods"
+        raise DeclarationError(file, "releases.horizon", "is of demonstrations", expected)
+    if privacy.budget.benchmark:
+        raise DeclarationError(file, "releases.horizon", "has no meaning for a benchmark", "no such key: its texts stay as they are")
+    if privacy.neighbours != "add-or-remove-one":  # a text may go in one period, and another come in another one
+        expected = "add-or-remove-one: a text that is replaced may come in another period"
+        raise DeclarationError(file, "privacy.neighbours", f"is {privacy.neighbours} of a horizon of texts", expected)
 
 
 def check_series(contract: Contract, file: str) -> None:
     """A horizon comes with all that its guarantee goes by, and none of it comes alone.
     Raises DeclarationError: names file, key and expected shape.
     """
-    source, privacy, person = contract.source, contract.privacy, contract.privacy.person
+    privacy, person = contract.privacy, contract.privacy.person
+    if contract.source.deliveries is None and "undelivered" in contract.source.model_fields_set:
+        raise DeclarationError(file, "source.undelivered", "has no meaning without `deliveries`", "no such key")
     if contract.releases.horizon is None:
-        if source.arrived is not None:
-            raise DeclarationError(file, "source.arrived", "has no meaning without a horizon", "no such key, or `releases.horizon`")
-        if source.sign is not None:
-            raise DeclarationError(file, "source.sign", "has no meaning without a horizon", "no such key, or `releases.horizon`")
+        for key in ("arrived", "sign", "deliveries"):
+            if getattr(contract.source, key) is not None:
+                raise DeclarationError(file, f"source.{key}", "has no meaning without a horizon", "no such key, or `releases.horizon`")
         check_no_series(contract, file)
         return
-    if source.arrived is None:
-        raise DeclarationError(file, "source.arrived", "is missing", "the column with the day on which a row arrived")
+    _check_arrival(contract, file)
     _check_columns(contract, file)
     if privacy.budget.benchmark:
         raise DeclarationError(file, "releases.horizon", "has no meaning for a benchmark", "no such key: its rows stay as they are")
@@ -61,6 +90,22 @@ def _check_columns(contract: Contract, file: str) -> None:
         raise DeclarationError(file, "privacy.person.max_rows", "is 1, and a correction is two rows of one period", "2 or more")
 
 
+def _check_arrival(contract: Contract, file: str) -> None:
+    """A row's period is said, and once. No rule is about how many rows a delivery has: that it was refused would tell."""
+    source = contract.source
+    if source.deliveries is None:
+        if source.arrived is None:
+            expected = "the column with the day on which a row arrived, or `source.deliveries`, a folder with a file for each period"
+            raise DeclarationError(file, "source.arrived", "is missing", expected)
+        return
+    if source.arrived is not None:
+        raise DeclarationError(file, "source.arrived", "is given beside `deliveries`", "one of them: either says when a row arrived")
+    for number, check in enumerate(contract.checks):
+        if check.rule in OF_ALL_ROWS:
+            expected = f"none of {', '.join(OF_ALL_ROWS)}: a delivery is read alone, and may have any number of rows"
+            raise DeclarationError(file, f"checks.{number}.rule", f"is {check.rule} of deliveries", expected)
+
+
 def _check_person(per_period: int, in_horizon: int | None, file: str) -> None:
     key = "privacy.person.max_rows_in_horizon"
     if in_horizon is None:
@@ -69,7 +114,7 @@ def _check_person(per_period: int, in_horizon: int | None, file: str) -> None:
         raise DeclarationError(file, key, f"is {in_horizon}, fewer than max_rows", f"{per_period} or more")
 
 
-def window_places(contract: Contract, *, until: str | None, window: int | None, now: datetime) -> tuple[int, int]:
+def window_places(contract: Declared, *, until: str | None, window: int | None, now: datetime) -> tuple[int, int]:
     """The first and last period that rows are made of, counted from 1: so many up to `until`, all and the last one that is over if left out.
     Raises ParameterError: that one is not over, or belongs to no period of the horizon; or a window of none.
     """

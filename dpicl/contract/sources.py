@@ -72,7 +72,7 @@ class Query(Frozen):
 class Source(Origin):
     """Origin, licence and checksum, and at least one place to get the rows from."""
 
-    later: ClassVar[tuple[str, ...]] = ("folder", "query", "moved_from", "frame", "arrived", "sign")
+    later: ClassVar[tuple[str, ...]] = ("folder", "query", "moved_from", "frame", "arrived", "sign", "deliveries", "undelivered")
     earlier: ClassVar[dict[str, str]] = {"moved_from": "formerly"}
 
     bundled: Literal["breast_cancer"] | None = None
@@ -81,8 +81,16 @@ class Source(Origin):
     """CSV, CSV.gz or Parquet: a path relative to the data folder, or `s3://BUCKET/KEY`."""
     folder: TablePath | None = None
     """A folder of Parquet files, relative to the data folder, or `s3://BUCKET/PREFIX/`; all are read, in order of their names."""
+    deliveries: TablePath | None = None
+    """Of a series (`releases.horizon`) whose rows do not say when they arrived: a folder, relative to the data folder, or `s3://BUCKET/PREFIX/`,
+    with a file for each period, named by it, such as 2027-01-31.csv (CSV, CSV.gz or Parquet). A period without rows has a file without rows.
+    """
+    undelivered: Literal["refused", "empty"] = "refused"
+    """With `deliveries`: what a period that is over and has no file means: that its rows are yet to come, so that nothing is released; or, with
+    `empty`, that nothing arrived in it.
+    """
     moved_from: TablePath | None = None
-    """The earlier value of `file` or `folder`, if the same rows were moved after releases had been charged: no release is charged again."""
+    """The earlier value of `file`, `folder` or `deliveries`, if the same rows were moved after releases had been charged: no release is charged again."""
     query: Query | None = None
     """Rows from a database."""
     frame: bool = False
@@ -106,13 +114,16 @@ class Source(Origin):
 
     @model_validator(mode="after")
     def _some_way(self) -> Source:
-        if not (self.bundled or self.file or self.folder or self.query or self.openml or self.uci or self.frame):
-            raise ValueError("no way to get the rows; expected one of bundled, file, folder, query, openml, uci")
-        others = [way for way in (self.bundled, self.file, self.folder, self.query, self.openml, self.uci) if way is not None]
-        if len(others) > 1 - self.frame and (self.folder or self.query or self.frame):
-            raise ValueError("more than one place for the rows; expected `folder`, `query` or `frame` alone")
-        if self.moved_from and not (self.file or self.folder):
-            raise ValueError("`moved_from` is given alone; expected it with the `file` or `folder` that the rows were moved to")
+        ways = (self.bundled, self.file, self.folder, self.deliveries, self.query, self.openml, self.uci)
+        others = [way for way in ways if way is not None]
+        if not (others or self.frame):
+            raise ValueError("no way to get the rows; expected one of bundled, file, folder, deliveries, query, openml, uci")
+        if len(others) > 1 - self.frame and (self.folder or self.deliveries or self.query or self.frame):
+            raise ValueError("more than one place for the rows; expected `folder`, `deliveries`, `query` or `frame` alone")
+        if self.moved_from and not (self.file or self.folder or self.deliveries):
+            raise ValueError(
+                "`moved_from` is given alone; expected it with the `file`, `folder` or `deliveries` that the rows were moved to"
+            )
         return self
 
     @model_serializer(mode="wrap")
@@ -120,7 +131,7 @@ class Source(Origin):
         """With the rows' first address: a release does not depend on where the rows are stored."""
         content = super()._stable_form(serialise, info)
         moved = content.pop("formerly", None)
-        return {name: moved if moved and name in ("file", "folder") and value else value for name, value in content.items()}
+        return {name: moved if moved and name in ("file", "folder", "deliveries") and value else value for name, value in content.items()}
 
 
 class QueryFile(Frozen):

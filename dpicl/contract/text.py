@@ -212,6 +212,11 @@ class TextContract(Declared):
         return "public" if self.privacy.budget.benchmark or self.source.queries else "none"
 
     @property
+    def is_delivered(self) -> bool:
+        """See `Declared`."""
+        return self.source.deliveries is not None
+
+    @property
     def text_fields(self) -> tuple[str, ...]:
         """Fields that make a text, each once."""
         return tuple(dict.fromkeys(field for _, field in template_pieces(self.text) if field is not None))

@@ -119,10 +119,18 @@ SliceName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,39}$")]
 class TextSource(Origin):
     """Files of private texts and of queries, a published set with its slices, or texts that are shipped with a package."""
 
-    later: ClassVar[tuple[str, ...]] = ("queries", "published", "slices", "labels")
+    later: ClassVar[tuple[str, ...]] = ("queries", "published", "slices", "labels", "deliveries", "undelivered")
 
     train: TextFile | None = None
     """Private texts."""
+    deliveries: FilePath | None = None
+    """Private texts with a horizon (`releases.horizon`), in place of `train`: a folder, relative to the data folder, with a file for each period,
+    named by it, such as 2027-01.jsonl. Each is read for the demonstrations of its period alone. A period without texts has an empty file.
+    """
+    undelivered: Literal["refused", "empty"] = "refused"
+    """With `deliveries`: what a period that is over and has no file means: that its texts are yet to come, so that nothing is released; or, with
+    `empty`, that nothing arrived in it.
+    """
     test: TextFile | None = None
     """Held-out texts: a benchmark's queries. In any other contract they are private, and not used."""
     queries: TextFile | None = None
@@ -139,9 +147,9 @@ class TextSource(Origin):
     @model_validator(mode="after")
     def _one_way(self) -> TextSource:
         files = (self.train, self.test, self.queries)
-        ways = [bool(self.train), self.bundled is not None, self.published is not None]
-        if sum(ways) != 1 or any(files) != bool(self.train):
-            raise ValueError("the source is unclear; expected `train` with `test` or `queries`, `published`, or `bundled`")
+        ways = [bool(self.train), self.deliveries is not None, self.bundled is not None, self.published is not None]
+        if sum(ways) != 1 or (any(files) != bool(self.train) and self.deliveries is None):
+            raise ValueError("the source is unclear; expected `train` with `test` or `queries`, `deliveries`, `published`, or `bundled`")
         if self.slices and self.published is None:
             raise ValueError("slices of no published set; expected `published` beside them")
         places = [one.train.file for one in self.slices.values()]

@@ -73,6 +73,8 @@ def addresses_of(contract: Declared, settings: Settings) -> tuple[str, ...]:
             stated = contract.edition_of.stated
             editions = [edition(stated, name).source.train for name in reversed(edition_names(stated))]
             return tuple(_path(train.file, settings) for train in editions if train is not None)
+        if texts.deliveries is not None:
+            return (_path(texts.deliveries, settings),)
         return (f"bundled:{texts.bundled}",) if texts.bundled else (_path(texts.train.file, settings),) if texts.train else ()
     assert isinstance(contract, Contract)
     source = contract.source
@@ -87,7 +89,7 @@ def addresses_of(contract: Declared, settings: Settings) -> tuple[str, ...]:
             return (f"file:{os.path.realpath(str(url.database))}",)
         host = "localhost" if url.host in _LOCALHOST else str(url.host).lower().rstrip(".")
         return (f"{url.get_backend_name()}://{host}:{url.port or 5432}/{url.database}",)
-    places = [place for place in (source.file, source.folder, source.moved_from) if place is not None]
+    places = [place for place in (source.file, source.folder, source.deliveries, source.moved_from) if place is not None]
     addresses = [place.rstrip("/") if place.startswith(SCHEME) else _path(place, settings) for place in places]
     addresses += [f"frame:{contract.account}"] if source.frame else []
     addresses += [f"bundled:{source.bundled}"] if source.bundled else []

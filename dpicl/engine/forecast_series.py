@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from dpicl.accounting.events import PERIODS
 from dpicl.accounting.ledger import Entry, Ledger
-from dpicl.contract import Contract
+from dpicl.contract import Declared
 from dpicl.contract.periods import Calendar
 from dpicl.engine.accounts import account_of, addresses_of
-from dpicl.engine.horizon import PART
+from dpicl.engine.names import PART
 from dpicl.engine.releases import open_ledger
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError, ParameterError
@@ -54,13 +54,13 @@ def series_forecasts(settings: Settings) -> list[SeriesForecast]:
             contract = settings.declared(name)
         except DpiclError:  # what is wrong with it is said where it is used
             continue
-        if isinstance(contract, Contract) and contract.releases.horizon is not None:
+        if contract.releases.horizon is not None:
             with open_ledger(settings) as ledger:
                 forecasts += list(_of(ledger, contract, settings))[-1:]
     return forecasts
 
 
-def _of(ledger: Ledger, contract: Contract, settings: Settings) -> Iterator[SeriesForecast]:
+def _of(ledger: Ledger, contract: Declared, settings: Settings) -> Iterator[SeriesForecast]:
     stated = account_of(contract, next(name for name, one in METHODS.items() if one.is_series(contract)))
     account = ledger.find_account(stated, addresses_of(contract, settings), named=contract.account is not None)
     entries: list[Entry] = [] if account is None else ledger.entries(account.name)
@@ -80,7 +80,7 @@ def _of(ledger: Ledger, contract: Contract, settings: Settings) -> Iterator[Seri
         yield SeriesForecast(contract.name, account.name, *paid, released, quote.cost.epsilon, left, more, until or paid[1])
 
 
-def _last(contract: Contract, periods: int) -> str | None:
+def _last(contract: Declared, periods: int) -> str | None:
     """The last of so many periods from the horizon's first on; None beyond the calendar's end."""
     try:
         return Calendar.of(contract.releases.every, first=contract.releases.first_day, count=periods).periods[-1]

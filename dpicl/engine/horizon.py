@@ -21,15 +21,13 @@ from pathlib import Path
 
 import numpy as np
 
-from dpicl.accounting.events import horizon_part
-from dpicl.accounting.guarantee import Guarantee
-from dpicl.accounting.ledger import Ledger, Release, release_id
+from dpicl.accounting.ledger import Ledger, Release
 from dpicl.accounting.ledger.keys import keyed_hash
 from dpicl.contract import Contract
 from dpicl.contract.load import contract_digest
 from dpicl.engine.frozen import RESTART, Frozen, FrozenPeriods
-from dpicl.engine.names import PERIOD
-from dpicl.engine.releases import UnitReleases, ledger_key, named_releases
+from dpicl.engine.names import part_of
+from dpicl.engine.releases import UnitReleases, ledger_key, named_releases, open_ledger
 from dpicl.engine.run_folder import Plan, UnitFolder
 from dpicl.engine.settings import Settings
 from dpicl.errors import LedgerRefusedError, PrivacyError
@@ -41,12 +39,9 @@ from dpicl.pipeline import Cell, Unit
 from dpicl.quality.series import SURE, window_rows
 from dpicl.tabular.central.bins import row_bins, row_encoding
 from dpicl.tabular.central.exact_counts import ExactCounts
-from dpicl.tabular.reading.arrivals import arrival_periods
+from dpicl.tabular.reading.arrivals import arrival_periods, has_arrivals
 from dpicl.tabular.reading.participation import Entered, entering_rows
 from dpicl.types import PrivateCodes, PrivateTable
-
-PART = "part_of"
-"""The parameter of a period's release that names its horizon's."""
 
 
 @dataclass(frozen=True)
@@ -130,6 +125,11 @@ class Horizon:
             self.frozen.forget()
         return Progress(published, len(published) - len(before), is_new)
 
+    def uncounted(self, last: int) -> list[int]:
+        """The periods until `last` whose rows are yet to be counted: neither published nor frozen. Raises LedgerRefusedError: see `frozen`."""
+        made = len(self.published(self.series.periods))
+        return [period for period in range(made + 1, last + 1) if self.frozen.read(period) is None]
+
     def charge(self) -> bool:
         """Charge the price of all periods, unless it was charged, and publish what the horizon is; whether it was charged now."""
         one = self._releases(self.release)
@@ -161,21 +161,7 @@ class Horizon:
     def part(self, period: int, frozen: str = "") -> Release:
         """A period's release, which costs nothing beside the horizon; its name says nothing of rows, `frozen` is that of its counts."""
         name = self.contract.releases.calendar.periods[period - 1]
-        facts = {PART: self.release.release_id, "index": period, PERIOD: name, "simulated": False}
-        guarantee = self.release.guarantee
-        named = release_id(
-            self._key,
-            account=self.release.account,
-            mechanism=self.unit.method,
-            mechanism_version=METHODS[self.unit.method].draw_version,
-            parameters=facts,
-            contract_digest=self._contract,
-            neighbours=guarantee.neighbours,
-            period=name,
-        )
-        event = horizon_part(self.release.release_id, period)
-        free = Guarantee(0.0, 0.0, guarantee.neighbours, guarantee.unit, event)
-        return Release(named, self.release.account, self.unit.method, {**facts, "frozen": frozen}, free)
+        return part_of(self._key, self.release, self._contract, index=period, period=name, frozen=frozen)
 
     def history(self, made: int) -> list[Frozen]:
         """What is frozen of the periods that are made. Raises LedgerRefusedError: some is lost, or is not what the ledger notes, so that what
@@ -193,11 +179,15 @@ class Horizon:
     def make(self, over: int, history: Sequence[Frozen], published: Sequence[Arrays], rows: PrivateTable) -> list[Arrays]:
         """Freeze, note, draw and publish in order the periods that are over and not `published`; gives what all of them published."""
         frozen, made = list(history), list(published)
-        arrived = arrival_periods(rows, str(self.contract.source.arrived), self.contract.releases)
+        arrived = arrival_periods(rows, self.contract)
         for period in range(len(made) + 1, over + 1):
             chosen = chosen_pairs(made[self.series.structure - 1]) if period > self.series.structure else None
             stands = self.frozen.read(period)
             if stands is None:
+                if not has_arrivals(rows, self.contract, period):
+                    raise LedgerRefusedError(
+                        f"{self.contract.name}: the counts of period {period} are gone since its delivery was left unread; start again"
+                    )
                 own = PrivateTable(rows.data.take(np.flatnonzero(arrived == period)))
                 counts, entered = self._counted(own, Entered.together(one.entered for one in frozen))
                 before = frozen[-1].name if frozen else ""
@@ -228,6 +218,17 @@ class Horizon:
 
     def _releases(self, release: Release) -> UnitReleases:
         return UnitReleases(UnitFolder(Path(), self.unit, self.contract, self.settings), {self.cell: release})
+
+
+def uncounted(plan: Plan, contract: Contract, settings: Settings) -> list[int]:
+    """The periods until the plan's whose deliveries are yet to be counted, by any of the plan's horizons of a contract.
+    Raises LedgerRefusedError: a horizon cannot go on.
+    """
+    last = contract.releases.calendar.index(plan.period_of(contract.name))
+    units = [unit for unit in plan.units.values() if unit.dataset == contract.name]
+    with open_ledger(settings) as ledger:
+        horizons = [one for unit in units for one in Horizon.all_of(ledger, plan, contract, unit, settings)]
+        return sorted({period for one in horizons for period in one.uncounted(last)})
 
 
 def entering_counts(rows: PrivateTable, contract: Contract, entered: Entered, *, key: bytes) -> tuple[ExactCounts, Entered]:

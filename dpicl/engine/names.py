@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from dpicl.accounting.events import horizon_part
+from dpicl.accounting.guarantee import Guarantee
 from dpicl.accounting.ledger import Account, Entry, Release, earlier_release_id, release_id
 from dpicl.accounting.ledger.budget import as_paid
 from dpicl.accounting.ledger.keys import canonical
@@ -27,6 +29,8 @@ POST_PROCESSING = {"estimator", "also_sampled"}
 _LATER: tuple[dict[str, Any], ...] = ({"design": "all-columns", "columns": None}, {"spent": "before"}, {"about": []})
 """Choices that came later, as everything was before them: where all of a set are so, the release keeps its name."""
 WRITER, EMBEDDER, PERIOD, QUERIES = "writer", "embedder", "period", "queries_sha256"
+PART = "part_of"
+"""The parameter of a period's release that names its horizon's."""
 
 
 def parameters_of(contract: Declared, unit: Unit, cell: Cell, writer: str = "", embedder: str = "") -> dict[str, Any]:
@@ -52,6 +56,40 @@ def parameters_of(contract: Declared, unit: Unit, cell: Cell, writer: str = "", 
 def period_named(contract: Declared, unit: Unit, period: str) -> str:
     """The period that names releases: that which they are made for; of a horizon its first one, whatever is made of it."""
     return contract.releases.calendar.periods[0] if METHODS[unit.method].is_series(contract) else period
+
+
+def part_of(key: bytes, horizon: Release, digest: str, *, index: int, period: str, **noted: Any) -> Release:
+    """The release of a horizon's period, counted from 1, which costs nothing beside it; its name says nothing of rows.
+
+    Args:
+        digest: of the contract.
+        noted: what the ledger notes with it, and its name does not hold.
+    """
+    facts = {PART: horizon.release_id, "index": index, PERIOD: period, "simulated": False}
+    guarantee = horizon.guarantee
+    named = release_id(
+        key,
+        account=horizon.account,
+        mechanism=horizon.mechanism,
+        mechanism_version=METHODS[horizon.mechanism].draw_version,
+        parameters=facts,
+        contract_digest=digest,
+        neighbours=guarantee.neighbours,
+        period=period,
+    )
+    event = horizon_part(horizon.release_id, index)
+    free = Guarantee(0.0, 0.0, guarantee.neighbours, guarantee.unit, event)
+    return Release(named, horizon.account, horizon.mechanism, {**facts, **noted}, free)
+
+
+def parts_of(key: bytes, horizons: Mapping[Cell, Release], contract: Declared, period: str) -> dict[Cell, Release]:
+    """The releases of one period of a unit's horizons, which note the model that writes them.
+    Raises ParameterError: it is no period of them.
+    """
+    index, digest = contract.releases.calendar.index(period), contract_digest(contract)
+    return {
+        cell: part_of(key, one, digest, index=index, period=period, **{WRITER: one.parameters[WRITER]}) for cell, one in horizons.items()
+    }
 
 
 def public_facts(

@@ -37,6 +37,8 @@ class Step(NamedTuple):
 
 
 Group = Sequence[Step]
+TABULAR_SERIES = frozenset(name for name, one in METHODS.items() if one.makes_series and isinstance(one, TabularMethod))
+"""Methods whose releases of a horizon are counters that go on; those of texts are charged as others are, and written period by period."""
 
 
 def stages() -> tuple[Stage, ...]:
@@ -76,7 +78,7 @@ def rows_ready(run: str, dataset: str) -> Iterator[Group]:
 def published(run: str, unit_key: str) -> Iterator[Group]:
     """Charge a unit, draw and publish; of a horizon, all its periods that are over and missing."""
     unit = read_plan(Path(run)).units[unit_key]
-    if METHODS[unit.method].makes_series and METHODS[unit.method].is_series(open_unit(run, unit_key).declared):
+    if unit.method in TABULAR_SERIES and METHODS[unit.method].is_series(open_unit(run, unit_key).declared):
         yield [Step(advance, (run, unit_key))]
         return
     yield [Step(charge, (run, unit_key))]

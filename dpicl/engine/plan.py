@@ -244,6 +244,7 @@ def _check_unit(contract: Declared, unit: Unit, plan: Plan) -> None:
         check_embedder(plan.embedder)
     if plan.is_evaluated:
         method.refuse_run(contract)
+    if plan.is_evaluated or isinstance(contract, TextContract):  # of a table `series` says which periods are made
         _check_periods(contract, unit, plan)
     method.check(contract, unit)
     method.releases(contract, unit)  # refuses what has no price
@@ -256,7 +257,8 @@ def _check_periods(contract: Declared, unit: Unit, plan: Plan) -> None:
     if not METHODS[unit.method].is_series(contract):
         check_window(contract, unit, plan.pipeline.window)
         return
-    assert isinstance(contract, Contract)
+    if isinstance(contract, TextContract) and plan.pipeline.window is not None:
+        raise ParameterError("window", plan.pipeline.window, f"no such option: demonstrations of {contract.name} are of one period each")
     window_places(contract, until=plan.period_of(unit.dataset), window=plan.pipeline.window, now=clock())
 
 

@@ -17,29 +17,32 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import URL, Connection, make_url
 from sqlalchemy.exc import ArgumentError
 
+from dpicl.accounting.events import PERIODS
 from dpicl.accounting.ledger import Account, Ledger, Release, Reservation, content_version, load_key, release_id
 from dpicl.accounting.ledger.budget import as_paid
 from dpicl.accounting.ledger.looking import looking
 from dpicl.contract.declared import Declared
 from dpicl.contract.periods import ONCE
+from dpicl.contract.text import TextContract
 from dpicl.engine.accounts import account_of, addresses_of, open_account
 from dpicl.engine.artefacts import read_queries
-from dpicl.engine.files import PRIVATE_MODE, publish, read_json, write_json
+from dpicl.engine.files import PRIVATE_MODE, publish
 from dpicl.engine.models import fingerprint
-from dpicl.engine.names import QUERIES, WRITER, period_named, public_facts, standing
+from dpicl.engine.names import QUERIES, WRITER, parts_of, period_named, public_facts, standing
 from dpicl.engine.receipts import artefact_of, check_not_lost, check_not_shorter, write_receipt
 from dpicl.engine.run_folder import UnitFolder, read_plan
 from dpicl.engine.settings import Settings
+from dpicl.engine.spending import note_spending
 from dpicl.engine.state_home import KEY, LEDGER, check_one_home
 from dpicl.errors import LedgerError, LedgerRefusedError
 from dpicl.files.durable import sync_folder
@@ -47,7 +50,6 @@ from dpicl.lm.embedding import embedder_fingerprint
 from dpicl.methods import METHODS
 from dpicl.pipeline import Cell, Unit
 
-SPENDING = "releases.json"
 _shared: ContextVar[tuple[tuple[Path, str | None], Ledger] | None] = ContextVar("shared", default=None)
 
 
@@ -176,23 +178,41 @@ def named_releases(
     return releases
 
 
+def is_part(contract: Declared, unit: Unit) -> bool:
+    """Whether a unit's releases are periods of horizons, written from texts: each horizon is charged in the place of its first period."""
+    return isinstance(contract, TextContract) and METHODS[unit.method].is_series(contract)
+
+
 @dataclass(frozen=True)
 class UnitReleases:
-    """The releases of one unit, named and priced."""
+    """The releases of one unit, named and priced; where they are periods of horizons, with these, which pay for them."""
 
     folder: UnitFolder
     named: Mapping[Cell, Release]
+    horizons: Mapping[Cell, Release] = field(default_factory=dict)
 
     @staticmethod
     def of(folder: UnitFolder, ledger: Ledger) -> UnitReleases:
         """Name every release by account, mechanism, parameters, contract and the period of the run's plan."""
-        return UnitReleases(folder, named_releases(ledger, folder.declared, folder.unit, folder.settings, **plan_facts(folder)))
+        return UnitReleases.drawn(ledger, folder, **plan_facts(folder))
+
+    @staticmethod
+    def drawn(ledger: Ledger, folder: UnitFolder, *, period: str, **facts: Any) -> UnitReleases:
+        """The same of any period. The arguments are those of `named_releases`."""
+        contract, unit, settings = folder.declared, folder.unit, folder.settings
+        named = named_releases(ledger, contract, unit, settings, period=period, **facts)
+        if not is_part(contract, unit):
+            return UnitReleases(folder, named)
+        return UnitReleases(folder, parts_of(ledger_key(settings), named, contract, period), named)
 
     def reserve(self, ledger: Ledger) -> list[Cell]:
         """Charge every release that was not charged before, as `charge` does; gives those that nothing is published for."""
+        if self.horizons:
+            horizons = UnitReleases(self.folder, self.horizons)
+            paid = [horizons.charge_horizon(ledger, cell) for cell in self.horizons]
         answers = {cell: self.charge(ledger, cell) for cell in self.named}
-        charged = sum(answer.is_new for answer in answers.values())
-        note_spending(self.folder, self.named.values(), charged)
+        charged = sum(paid) if self.horizons else sum(answer.is_new for answer in answers.values())
+        note_spending(self.folder, (self.horizons or self.named).values(), charged)
         return [cell for cell, answer in answers.items() if answer.artefact_sha256 is None]
 
     def charge(self, ledger: Ledger, cell: Cell) -> Reservation:
@@ -208,11 +228,21 @@ class UnitReleases:
                 f"{self.folder.unit.key}: {cell.key}: an artefact stands under this release's name, and the ledger does not know it; "
                 f"restore the ledger from a backup, or `dpicl ledger adopt`"
             )
-        if METHODS[self.folder.unit.method].model_reads_rows:
+        if (
+            METHODS[self.folder.unit.method].model_reads_rows and PERIODS not in release.parameters
+        ):  # a horizon has rows read by its periods
             ledger.take_up(release, differing=[WRITER])
         answer = ledger.reserve(release, first=account_of(self.folder.declared, self.folder.unit.method))
         write_receipt(ledger, release, settings)
         return answer
+
+    def charge_horizon(self, ledger: Ledger, cell: Cell) -> bool:
+        """Charge a horizon, unless it was charged, and publish which periods it has; whether it was charged now."""
+        answer = self.charge(ledger, cell)
+        if answer.artefact_sha256 is None:
+            periods = self.folder.declared.releases.calendar.periods
+            self.publish(ledger, cell, json.dumps({"periods": periods}, sort_keys=True).encode())
+        return answer.is_new
 
     def publish(self, ledger: Ledger, cell: Cell, content: bytes) -> None:
         """Offer a draw as the release; if another one has won already, this one is discarded unseen."""
@@ -254,14 +284,6 @@ class UnitReleases:
         return artefact_of(self.folder.settings, release).with_name(f"{release.release_id}.{sha256}.draft")
 
 
-def note_spending(folder: UnitFolder, releases: Collection[Release], charged: int) -> None:
-    """Store how many releases a unit has and how many are charged now; where none is, what an earlier try noted stands."""
-    if charged or not (folder.path / SPENDING).exists():
-        account = next(iter(releases)).account
-        spending = {"releases": len({one.release_id for one in releases}), "charged_now": charged, "account": account}
-        write_json(folder.path / SPENDING, spending, replace=True)
-
-
 def plan_facts(folder: UnitFolder) -> dict[str, Any]:
     """What a run adds to the names of a unit's releases: the period, the model that reads rows, the public queries that are answered."""
     plan = read_plan(folder.run)
@@ -273,15 +295,3 @@ def plan_facts(folder: UnitFolder) -> dict[str, Any]:
         fewer = plan.fewer_queries(folder.unit, folder.settings.declared(folder.unit.dataset))
         facts["extra"] = {**fewer, QUERIES: hashlib.sha256(json.dumps(texts).encode()).hexdigest()}
     return facts
-
-
-def spending_of(run: Path, units: Mapping[str, Unit]) -> dict[str, tuple[int, int]]:
-    """Releases and newly charged ones of a run, by account."""
-    totals: dict[str, tuple[int, int]] = {}
-    for key in units:
-        path = run / "units" / key / SPENDING
-        if path.exists():
-            stored = read_json(path)
-            releases, charged = totals.get(stored["account"], (0, 0))
-            totals[stored["account"]] = (releases + stored["releases"], charged + stored["charged_now"])
-    return totals

@@ -59,10 +59,12 @@ def release_planned(
 def _released(plan: Plan, settings: Settings, first: int, last: int, *, now: datetime) -> Published:
     ((_, unit),) = plan.units.items()
     contract = settings.contract(unit.dataset)
+    plan = replace(plan, periods={unit.dataset: contract.releases.calendar.periods[last - 1]})  # which deliveries are read goes by it
     with one_ledger(settings), open_ledger(settings) as ledger:
         check_plan(plan, settings)
         horizon = Horizon.of(ledger, plan, contract, unit, settings)
-        over = contract.releases.calendar.over_by(now, contract.releases.every)
+        # of deliveries none is made beyond what is asked for: the next may be yet to come
+        over = last if contract.is_delivered else contract.releases.calendar.over_by(now, contract.releases.every)
         progress = horizon.until(last, over, lambda: _table(plan, settings))
         if len(progress.published) == horizon.series.periods:
             sweep_private(settings)

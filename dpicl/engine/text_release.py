@@ -24,7 +24,7 @@ from dpicl.engine.names import WRITER
 from dpicl.engine.one_release import Published, own_run_id
 from dpicl.engine.pipelines import Pipeline, load_pipelines, units_of
 from dpicl.engine.plan import editions_of, model_named, periods_of
-from dpicl.engine.releases import UnitReleases, named_releases, one_ledger, open_ledger
+from dpicl.engine.releases import UnitReleases, one_ledger, open_ledger
 from dpicl.engine.run_folder import ONE_RELEASE, ONE_RELEASE_TITLE, Plan, UnitFolder
 from dpicl.engine.settings import Settings
 from dpicl.errors import LedgerError, ParameterError
@@ -81,7 +81,7 @@ def wanted_texts(
     cell, *further = METHODS[method].releases(contract, unit)
     if further:
         raise ParameterError("options", ", ".join(options or {}), "those of one release: further variants are for `dpicl run`")
-    return WantedTexts(contract, pipeline, unit, cell, periods_of([dataset], settings, period))
+    return WantedTexts(contract, pipeline, unit, cell, periods_of([dataset], settings, period, methods=[method]))
 
 
 def standing_texts(wanted: WantedTexts, settings: Settings, generator: str | None = None) -> Published | None:
@@ -95,20 +95,20 @@ def standing_texts(wanted: WantedTexts, settings: Settings, generator: str | Non
             writers = [str(release.parameters[WRITER]) for release in charged if release.mechanism == unit.method]
         else:
             writers = [fingerprint(model_named(generator, settings))]
-        standing = {}  # by the model that wrote it, what is published under the name that a run gives it
+        standing: dict[str, UnitReleases] = {}  # by the model that wrote it, what is published under the name that a run gives it
         for writer in dict.fromkeys(writers):
-            named = named_releases(ledger, contract, unit, settings, period=wanted.period, writer=writer)
-            if ledger.find(named[cell].release_id) is not None and ledger.published(named[cell].release_id) is not None:
-                standing[writer] = named
+            one = UnitReleases.drawn(ledger, UnitFolder(Path(), unit, contract, settings), period=wanted.period, writer=writer)
+            if ledger.find(one.named[cell].release_id) is not None and ledger.published(one.named[cell].release_id) is not None:
+                standing[writer] = one
         if not standing:
             return None
         if len(standing) > 1:
             raise ParameterError(
                 "generator", None, f"the model that wrote them: {len(standing)} models wrote such texts of {contract.name}"
             )
-        ((writer, named),) = standing.items()
-        content = UnitReleases(UnitFolder(Path(), unit, contract, settings), named).read(ledger, cell)
-        spent = spending_sentence(ledger, named[cell].account, 1, 0)
+        ((writer, releases),) = standing.items()
+        content = releases.read(ledger, cell)
+        spent = spending_sentence(ledger, releases.named[cell].account, 1, 0)
     drawn = on_texts(unit.method).decode(json.loads(content))
     return Published(contract, unit, cell, drawn, wanted.period, (spent,), settings, {WRITER: writer})
 

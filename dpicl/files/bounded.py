@@ -41,8 +41,8 @@ def below(folder: Path, file: str, dataset: str) -> Path:
     return path
 
 
-def read_bytes(path: Path | Stored) -> bytes:
-    """Content of a file or object, unpacked where its name ends in `.gz`; never empty.
+def read_bytes(path: Path | Stored, *, part: bool = False) -> bytes:
+    """Content of a file or object, unpacked where its name ends in `.gz`; empty at most where it is a `part` of a source.
 
     Raises:
         DataError: it is no file, cannot be read, is too large or unpacks to too much.
@@ -64,7 +64,7 @@ def read_bytes(path: Path | Stored) -> bytes:
         raise DataError(path.name, reason(error) or f"cannot be read ({error.strerror})") from None
     except ValueError:
         raise DataError(path.name, "is no path; expected a name without NUL") from None
-    if not data:
+    if not data and not part:
         raise DataError(path.name, "has 0 bytes; expected rows")
     return data
 

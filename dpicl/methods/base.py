@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Literal, get_args
 
 from dpicl.contract.base import Frozen
 from dpicl.contract.declared import Declared
+from dpicl.contract.text import TextContract
 from dpicl.errors import PrivacyError
 from dpicl.installed import extra_missing
 from dpicl.methods.common import Cost
@@ -73,7 +74,9 @@ class Method(ABC):
     is_default: ClassVar[bool] = False
     """Whether it releases what it reads where a user names no method: one of each trust, on tables and on texts."""
     makes_series: ClassVar[bool] = False
-    """Whether it counts the periods of a table that grows under one charge, where its contract has a horizon; else each is a release."""
+    """Whether it counts the periods of a table that grows, or writes from texts that arrive in each, under one charge, where its contract has a
+    horizon; else each is a release.
+    """
     stated: ClassVar[tuple[tuple[str, type, str], ...]] = ()
     """Further facts that a kind of methods states, with their types in Python and in words."""
     kind: ClassVar[str] = "Method"
@@ -123,7 +126,7 @@ class Method(ABC):
 
     def is_series(self, contract: Declared) -> bool:
         """Whether its releases of this contract are the periods of a horizon."""
-        return self.makes_series and contract.releases.horizon is not None
+        return self.makes_series and contract.releases.horizon is not None and isinstance(contract, TextContract) == (self.data == "texts")
 
     def handed_out(self, unit: Unit) -> str:
         """The system whose demonstrations are those of a release that is no pipeline's: shown to any query."""
@@ -147,6 +150,11 @@ class Method(ABC):
             raise PrivacyError(
                 f"{contract.name}: some of its rows take others back (`source.sign`), which {self.title} would count as rows that come; "
                 "expected a method that counts its horizon"
+            )
+        if contract.is_delivered and not self.is_series(contract):
+            raise PrivacyError(
+                f"{contract.name}: its rows come in deliveries, of which those that were counted are not read again; expected a method that "
+                f"counts its horizon, and not {self.title}"
             )
         if not contract.privacy.budget.benchmark and any(math.isinf(epsilon) for epsilon in unit.epsilons):
             raise PrivacyError(

@@ -29,6 +29,9 @@ private ones, is charged before the first, whenever the text ends.
 
 Texts are written in blocks (`few_shot.draft`), whose sizes are public; how many there are changes q and nothing else of the price.
 
+Of texts that arrive period by period (`source.deliveries`) step 3 of a period reads those of its file alone, and all periods of a horizon cost
+what one does (`few_shot.plan`).
+
 Symbols     k shots, M subsets, T most tokens, r most private ones, K candidates, q public sampling rate.
 Not covered queries, which are sent as they are; every (epsilon, k, seed) is a release of its own; running time.
 """
@@ -42,6 +45,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from dpicl.accounting.events import PERIODS
 from dpicl.contract.text import Generation, TextContract
 from dpicl.lm.embedding import Embedder
 from dpicl.lm.votes.voting import GeneratorModel, Votes
@@ -189,6 +193,7 @@ class FewShotGeneration(TextMethod):
     first_versions = (1,)
     votes_on_tokens = True
     most_shots = MOST_TEXTS
+    makes_series = True
 
     def sizes(self, contract: TextContract) -> Generation | None:
         """See `TextMethod`."""
@@ -209,11 +214,15 @@ class FewShotGeneration(TextMethod):
 
     def identity(self, contract: TextContract, unit: Unit, cell: Cell) -> dict[str, object]:
         """See `Method`."""
-        return unit.chosen(FewShotOptions).variant(cell.system).model_dump(mode="json")
+        chosen = unit.chosen(FewShotOptions).variant(cell.system).model_dump(mode="json")
+        if not self.is_series(contract):
+            return chosen
+        periods = contract.releases.calendar.periods
+        return {**chosen, PERIODS: len(periods), "first": periods[0], "last": periods[-1]}
 
     def statement(self, contract: TextContract, unit: Unit, cell: Cell, cost: Cost) -> str:
         """See `few_shot.statement`."""
-        return statement(contract, unit, cell)
+        return statement(contract, unit, cell, of_period=self.is_series(contract))
 
     def noise(self, contract: TextContract, unit: Unit, cell: Cell) -> str:
         """See `TextMethod`."""

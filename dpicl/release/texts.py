@@ -133,7 +133,7 @@ class TextRelease(Release):
         from dpicl.quality.texts import text_quality  # it imports scipy
 
         contract, one, settings = self.contract, self.published, self.published.settings
-        folders = {"data_folder": settings.data, "cache_folder": settings.cache}
+        folders: dict[str, Any] = {"data_folder": settings.data, "cache_folder": settings.cache}
         public, real = _pairs(load_public_texts(contract, **folders)), None
         if contract.privacy.budget.benchmark:
             rows = load_texts(contract, **folders)

@@ -15,6 +15,12 @@ from dpicl.checks import Rule, Violation
 from dpicl.contract.text import TextContract
 from dpicl.text.read import TRAIN
 
+_OF_ALL = (
+    Rule("row_count", None, "fail", 2, "there are at least 2 texts"),
+    Rule("label_rows", None, "fail", None, "every label has at least as many private texts as the contract says"),
+)
+"""Of all texts: a delivery may have any number, as that it was refused would tell how few there are."""
+
 
 def text_rules(contract: TextContract) -> tuple[Rule, ...]:
     """The rules of every set of texts, in a fixed order; `known_labels` only where labels are a public list."""
@@ -23,8 +29,7 @@ def text_rules(contract: TextContract) -> tuple[Rule, ...]:
         Rule("no_empty", "label", "fail", None, "label is never empty"),
         Rule("no_empty", "text", "fail", None, "text is never empty"),
         *([known] if contract.is_classification else []),
-        Rule("row_count", None, "fail", 2, "there are at least 2 texts"),
-        Rule("label_rows", None, "fail", None, "every label has at least as many private texts as the contract says"),
+        *(() if contract.is_delivered else _OF_ALL),
         Rule("text_length", "text", "warn", None, f"text has at most {contract.max_characters} characters; longer ones are cut"),
     )
 

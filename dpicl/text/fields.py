@@ -16,7 +16,8 @@ from dpicl.errors import DataError
 from dpicl.files.bounded import most_bytes, read_parquet
 from dpicl.files.csv_text import read_csv, utf8
 
-SUFFIXES = (".jsonl", ".jsonl.gz", ".csv", ".csv.gz", ".parquet")
+JSON_LINES = (".jsonl", ".jsonl.gz")
+SUFFIXES = (*JSON_LINES, ".csv", ".csv.gz", ".parquet")
 Fields = dict[str, list[Any]]
 """Field -> its value in every record, None where it has none: any JSON value, or text."""
 
@@ -32,7 +33,7 @@ def parse_records(data: bytes, fields: Sequence[str], where: str) -> Fields:
     """
     if not where.endswith(SUFFIXES):
         raise DataError(where, "is of an unknown kind; expected a name that ends in " + ", ".join(SUFFIXES))
-    if where.endswith((".jsonl", ".jsonl.gz")):
+    if where.endswith(JSON_LINES):
         return _json_lines(data, fields, where)
 
     def wanted(names: list[str]) -> list[str]:

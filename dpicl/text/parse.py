@@ -32,28 +32,28 @@ def plain_text(text: str) -> str:
     return " ".join(text.split())
 
 
-def parse_texts(data: bytes, contract: TextContract, where: str) -> pa.Table:
+def parse_texts(data: bytes, contract: TextContract, where: str, *, part: bool = False) -> pa.Table:
     """Columns `label` and `text` of one file's unpacked content, strings; and `person`, a hash, where the contract protects persons.
 
     A label is the contract's, or the phrases of an answer joined by blanks; records without an
     answer are left out, and those without a text where answers are texts of their own. A text is
-    one line, however long.
+    one line, however long. A `part` of a source may have no texts.
 
     Raises:
         DataError: names file, field, rule and count, never a value.
     """
     person = contract.privacy.person
     fields = (contract.task.field, *contract.text_fields, *([person.id_column] if person else []))
-    return labelled_texts(parse_records(data, tuple(dict.fromkeys(fields)), where), contract, where)
+    return labelled_texts(parse_records(data, tuple(dict.fromkeys(fields)), where), contract, where, part=part)
 
 
-def labelled_texts(fields: Fields, contract: TextContract, where: str) -> pa.Table:
+def labelled_texts(fields: Fields, contract: TextContract, where: str, *, part: bool = False) -> pa.Table:
     """The same from the fields of records.
 
     Raises:
         DataError: as for `parse_texts`.
     """
-    if not fields[contract.task.field]:
+    if not fields[contract.task.field] and not part:
         raise DataError(where, "has no records; expected at least one")
     if isinstance(contract.task, Classification):
         field, known, values = contract.task.field, contract.task.labels, fields[contract.task.field]
@@ -63,7 +63,7 @@ def labelled_texts(fields: Fields, contract: TextContract, where: str) -> pa.Tab
         unknown = f"is not one of the {len(known)} labels"
         _refuse(labels, lambda label: not isinstance(label, str) or label not in known, unknown, field, where)
     else:
-        fields, labels = _answered(fields, contract.task.field, where)
+        fields, labels = _answered(fields, contract.task.field, where, part=part)
     for field in contract.text_fields:
         _refuse(fields[field], lambda value: value is None, "is missing", field, where)
         _refuse(fields[field], lambda value: not isinstance(value, str), "is not text", field, where)
@@ -84,12 +84,12 @@ def labelled_texts(fields: Fields, contract: TextContract, where: str) -> pa.Tab
     return filled
 
 
-def _answered(fields: Fields, field: str, where: str) -> tuple[Fields, list[str]]:
+def _answered(fields: Fields, field: str, where: str, *, part: bool) -> tuple[Fields, list[str]]:
     phrases = [[] if value is None else value if isinstance(value, list) else [value] for value in fields[field]]
     _refuse(phrases, lambda words: not all(isinstance(word, str) for word in words), "is neither text nor a list of texts", field, where)
     answers = [plain_text(" ".join(words)) for words in phrases]
     places = [place for place, answer in enumerate(answers) if answer]
-    if not places:
+    if not places and not part:
         raise DataError(where, f"field {field!r} is in no record; expected records that have an answer")
     return {name: [values[place] for place in places] for name, values in fields.items()}, [answers[place] for place in places]
 

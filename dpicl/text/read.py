@@ -18,25 +18,34 @@ from dpicl.contract.text import TextContract
 from dpicl.contract.text_source import PUBLISHED, TextFile
 from dpicl.errors import SourceError
 from dpicl.files.bounded import below, read_bytes
+from dpicl.files.deliveries import by_period, check_delivered
 from dpicl.text.docstrings import first_sentences
+from dpicl.text.fields import JSON_LINES, SUFFIXES
 from dpicl.text.parse import labelled_texts, parse_texts
 
 TRAIN, TEST = "train", "test"
 """Values of the column `part`: private texts, and those that may be asked."""
 
 
-def load_texts(contract: TextContract, *, data_folder: Path | None, cache_folder: Path | None = None) -> pa.Table:
+def load_texts(
+    contract: TextContract, *, data_folder: Path | None, cache_folder: Path | None = None, period: str | None = None
+) -> pa.Table:
     """Private texts and those that may be asked, columns `part`, `label` and `text`: shape (texts, 3), strings.
 
     Args:
         contract: of a published set, one of its parts.
         cache_folder: of downloads.
+        period: of texts in deliveries, the one that is read: the others' are not.
 
     Raises:
         SourceError: the files are not at hand (the message says what to type), or not those of `sha256`.
         DataError: a record breaks the contract.
     """
     paths = find_texts(contract, data_folder=data_folder, cache_folder=cache_folder)
+    if contract.is_delivered:
+        assert paths is not None
+        public = {part: read_part(contract, part, path, path.name) for part, path in paths.items()}
+        return in_one({TRAIN: _delivery(contract, data_folder, period), **public})
     if paths is None:
         sentences = first_sentences()
         where = f"{contract.name}: bundled texts"
@@ -44,6 +53,24 @@ def load_texts(contract: TextContract, *, data_folder: Path | None, cache_folder
     else:
         tables = {part: read_part(contract, part, path, path.name) for part, path in paths.items()}
     return in_one(tables)
+
+
+def _delivery(contract: TextContract, data_folder: Path | None, period: str | None) -> pa.Table:
+    """The texts of one period, perhaps none. Raises SourceError: they are not delivered, or no period is named."""
+    named, files = str(contract.source.deliveries), _delivered(contract, data_folder)
+    if period is None:
+        raise SourceError(f"{contract.name}: its texts come in deliveries; expected the release of a period")
+    if contract.source.undelivered == "refused":
+        check_delivered(files, [period], contract.name, named, SUFFIXES)
+    if (file := files.get(period)) is None:
+        return parse_texts(b"", contract, f"{period}{SUFFIXES[0]}", part=True)
+    path = below(data_folder or Path(), file, contract.name)
+    return parse_texts(read_bytes(path, part=path.name.endswith(JSON_LINES)), contract, path.name, part=True)
+
+
+def _delivered(contract: TextContract, data_folder: Path | None) -> dict[str, str]:
+    named, calendar = str(contract.source.deliveries), contract.releases.calendar
+    return by_period(named, contract.name, data_folder, suffixes=SUFFIXES, is_period=calendar.is_period, example=calendar.periods[0])
 
 
 def load_public_texts(contract: TextContract, *, data_folder: Path | None, cache_folder: Path | None = None) -> pa.Table:
@@ -89,13 +116,15 @@ def edition_at_hand(contract: TextContract, *, data_folder: Path | None, cache_f
 
 
 def find_texts(contract: TextContract, *, data_folder: Path | None, cache_folder: Path | None = None) -> dict[str, Path] | None:
-    """The file of each part, unread; None where the texts come with a package. Downloads are looked up behind the data folder.
+    """The file of each part, unread, but of deliveries; None where the texts come with a package. Downloads are looked up behind the data folder.
 
     Raises:
         SourceError: a file is not at hand; the message says what to type.
     """
     if contract.source.bundled is not None:
         return None
+    if contract.is_delivered:
+        _delivered(contract, data_folder)
     paths: dict[str, Path] = {}
     for part in _parts(contract):
         file = _file(contract, part).file
@@ -125,7 +154,8 @@ def texts_digest(table: pa.Table) -> str:
 
 def _parts(contract: TextContract) -> tuple[str, ...]:
     """The parts that are read: held-out private texts are not, since they must not be asked."""
-    return (TRAIN, TEST) if contract.evaluation == "public" else (TRAIN,)
+    private = () if contract.is_delivered else (TRAIN,)
+    return (*private, TEST) if contract.evaluation == "public" else private
 
 
 def _file(contract: TextContract, part: str) -> TextFile:

@@ -14,9 +14,14 @@ from dpicl.audit.end_to_end.suite import CLAIMS
 from dpicl.methods import METHODS
 
 SLOW = (
+    "a bound on a delivery's texts",
     "a person's rows in every night",
+    "texts of all periods until now",
+    "a text is read in one period",
     "answers that lie too seldom",
+    "bytes of a horizon's deliveries",
     "bytes of a horizon's nights",
+    "bytes of a horizon's texts",
     *(f"bytes of a run: {method}" for method in METHODS if method not in ("gdp_tabicl", "few_shot_generation", "dp_icl")),
     "bytes of a run: rows held out",
     "bytes of protect: batches",
@@ -26,9 +31,12 @@ SLOW = (
     "corrections that are no participation",
     "counts named by their content",
     "counts read anew",
+    "deliveries of two rows and more",
+    "deliveries that come late",
     "late rows that enter",
     "minimum read from data",
     "noise covers a person's corrections",
+    "noise covers a person's deliveries",
     "noise covers one row: mst_tabicl",
     "rows stay where they are: batches",
     "rows stay where they are: folder",

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from dpicl.engine.releases import SPENDING
+from dpicl.engine.spending import SPENDING
 from dpicl.engine.stages.score import PARTS
 from tests.harness import World, content, differences, end, running_cluster, talk, until
 

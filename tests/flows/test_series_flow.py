@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from dpicl.engine.horizon import PART, Horizon
+from dpicl.engine.horizon import Horizon
+from dpicl.engine.names import PART
 from dpicl.engine.releases import open_ledger
 from dpicl.engine.settings import Settings
 from tests.harness import World, end

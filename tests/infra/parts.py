@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from dpicl.engine.releases import SPENDING
+from dpicl.engine.spending import SPENDING
 from infra.certificates import main
 from tests.guard import stop_with_parent
 from tests.harness import DPICL, REPOSITORY, Place, content, end, until

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dpicl.engine.files import kept_table, read_arrays, read_table
-from dpicl.engine.releases import SPENDING
+from dpicl.engine.spending import SPENDING
 from tests.harness import (
     SMALL,
     Place,

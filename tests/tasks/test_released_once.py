@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from dpicl.engine.quote import quote_plan
-from dpicl.engine.releases import open_ledger, spending_of
+from dpicl.engine.releases import open_ledger
 from dpicl.engine.run_folder import read_plan
 from dpicl.engine.settings import Settings
+from dpicl.engine.spending import spending_of
 from dpicl.errors import BudgetError, LedgerError
 from tests.harness import SMALL, Place, install, install_texts, letters, new_place, shop, shop_rows
 from tests.library.text_contracts import lines, records

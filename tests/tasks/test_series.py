@@ -19,7 +19,8 @@ from dpicl.engine import series
 from dpicl.engine.adopt import adopt
 from dpicl.engine.forecast_series import series_forecasts
 from dpicl.engine.frozen import FrozenPeriods
-from dpicl.engine.horizon import PART, Horizon
+from dpicl.engine.horizon import Horizon
+from dpicl.engine.names import PART
 from dpicl.engine.one_release import Published, plan_of
 from dpicl.engine.releases import open_ledger
 from dpicl.engine.run_folder import RELEASE_LOCK

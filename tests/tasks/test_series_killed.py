@@ -22,6 +22,12 @@ def test_killed_nights_are_drawn_once_and_charged_once() -> None:
 
 
 @pytest.mark.exhaustive
+def test_killed_nights_of_deliveries_are_drawn_once_and_charged_once() -> None:
+    verdict = killed_nights(60, seed=3, deliveries=True)
+    assert (verdict.second_draws, verdict.unrecovered) == (0, 0) and verdict.kills >= 60
+
+
+@pytest.mark.exhaustive
 def test_counts_that_are_not_written_once_are_noticed() -> None:
     verdict = killed_nights(30, seed=2, mutate=overwrite)
     assert verdict.second_draws + verdict.unrecovered > 0

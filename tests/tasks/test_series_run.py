@@ -24,13 +24,15 @@ from dpicl.engine.artefacts import MADE, read_draws
 from dpicl.engine.collect import command_of
 from dpicl.engine.execute import InProcess, call_all, run_units
 from dpicl.engine.forecast import forecast
-from dpicl.engine.horizon import PART, Horizon
+from dpicl.engine.horizon import Horizon
+from dpicl.engine.names import PART
 from dpicl.engine.order import published, rows_ready
 from dpicl.engine.pipelines import load_pipelines, override
 from dpicl.engine.plan import make_plan
-from dpicl.engine.releases import open_ledger, spending_of
+from dpicl.engine.releases import open_ledger
 from dpicl.engine.run_folder import open_unit, read_plan
 from dpicl.engine.settings import Settings
+from dpicl.engine.spending import spending_of
 from dpicl.engine.stages import advance as advance_module
 from dpicl.errors import BudgetError, LedgerRefusedError, ParameterError, RunError
 from dpicl.quality import series_accuracy

@@ -4,6 +4,8 @@ equal     all public bytes of every night are equal between neighbouring histori
 covered   what the person moves of all exact sums of all nights, over their noise, is no more than what the horizon was charged
 late      rows of days that were released already move nothing
 corrected rows that take others back are covered as rows are, also where one person's are exchanged for another's
+
+All but `corrected` are claimed of a table with a column of days, and of deliveries: a file for each night, in most of which the person is alone.
 """
 
 from __future__ import annotations
@@ -67,12 +69,27 @@ LATE: Callable[[int], list[SourceRow]] = lambda night: _one(*range(1, night))
 """Rows of days that are released already."""
 
 
-def _history(one: Callable[[int], list[SourceRow]] | None) -> History:
-    return [[*_others(night), *(one(night) if one else [])] for night in range(1, NIGHTS + 1)]
+def _history(one: Callable[[int], list[SourceRow]] | None, *, deliveries: bool = False) -> History:
+    """Of deliveries everybody else has rows in the first alone."""
+    return [[*_others(1 if deliveries else night), *(one(night) if one else [])] for night in range(1, NIGHTS + 1)]
+
+
+def _put(world: World, rows: list[SourceRow], *, deliveries: bool) -> None:
+    """What the source holds: of deliveries a file for each night, with rows or without."""
+    if not deliveries:
+        world.put(rows, "csv")
+        return
+    folder = world.data / NAME
+    folder.mkdir(parents=True, exist_ok=True)
+    columns = [name for name in _row(0, 1) if name != "day"]
+    for night in range(NIGHTS):
+        day = (FIRST_DAY + timedelta(days=night)).isoformat()
+        lines = [",".join(str(row[name]) for name in columns) for row in rows if row["day"] == day]
+        (folder / f"{day}.csv").write_text("\n".join([",".join(columns), *lines, ""]))
 
 
 @contextmanager
-def _night(number: int) -> Iterator[None]:
+def after_nights(number: int) -> Iterator[None]:
     """The time after so many days."""
     at = datetime(FIRST_DAY.year, FIRST_DAY.month, FIRST_DAY.day, 2, tzinfo=UTC) + timedelta(days=number)
     with everywhere("clock", lambda _: lambda: at):
@@ -85,15 +102,15 @@ def _apart(**more: Any) -> Iterator[World]:
         yield world
 
 
-def equal() -> Broken:
+def equal(*, deliveries: bool = False) -> Broken:
     """All public bytes of every night."""
     broken, replay = [], ReplayedDraws()
-    with _apart() as world:
-        first = _shown(world, _history(None), replay)
+    with _apart(deliveries=deliveries) as world:
+        first = _shown(world, _history(None, deliveries=deliveries), replay, deliveries=deliveries)
         if first[-1].code:
             return [f"there is nothing to compare: {first[-1].error}"]
         for name, one in {**HISTORIES, "late": LATE}.items():
-            shown = _shown(world, _history(one), replay)
+            shown = _shown(world, _history(one, deliveries=deliveries), replay, deliveries=deliveries)
             nights = enumerate(zip(first, shown, strict=True), 1)
             broken += [f"{name}: night {night}: {said}" for night, (mine, theirs) in nights for said in mine.differing(theirs)]
     return broken
@@ -103,12 +120,12 @@ _LOOKED_AT = (1, NIGHTS // 2, NIGHTS)
 """Nights in which all bytes are compared; those between are caught up by the next."""
 
 
-def _shown(world: World, history: History, replay: ReplayedDraws) -> list[Observation]:
+def _shown(world: World, history: History, replay: ReplayedDraws, *, deliveries: bool) -> list[Observation]:
     world.forget()
     names, shown = count(), []
     for night in _LOOKED_AT:
-        world.put(history[night - 1], "csv")
-        with _night(night), replay.recorded(), everywhere("new_name", lambda made: _named(made, names)):
+        _put(world, history[night - 1], deliveries=deliveries)
+        with after_nights(night), replay.recorded(), everywhere("new_name", lambda made: _named(made, names)):
             shown.append(observed(world, protect(MstTabicl.name)))
     return shown
 
@@ -122,16 +139,20 @@ def _named(new_name: Callable[[Any], str], names: Iterator[int]) -> Callable[[An
     return named
 
 
-def covered() -> Broken:
+def covered(*, deliveries: bool = False) -> Broken:
     """No person moves what is noised by more than what is charged for, in whatever history; late rows move nothing."""
     broken = []
-    with _apart() as world:
-        (nobody, mu_squared) = _noised(world, _history(None))
+
+    def noised(one: Callable[[int], list[SourceRow]] | None) -> tuple[Noised, float]:
+        return _noised(world, _history(one, deliveries=deliveries), deliveries=deliveries)
+
+    with _apart(deliveries=deliveries) as world:
+        (nobody, mu_squared) = noised(None)
         for name, one in HISTORIES.items():
-            moved = _moved(nobody, _noised(world, _history(one))[0])
+            moved = _moved(nobody, noised(one)[0])
             if not 0 < moved <= mu_squared * (1 + 1e-9):
                 broken.append(f"{name}: a loss of {moved:.4g}, charged {mu_squared:.4g}")
-        if late := _moved(nobody, _noised(world, _history(LATE))[0]):
+        if late := _moved(nobody, noised(LATE)[0]):
             broken.append(f"late rows: a loss of {late:.4g}, where nothing may move")
     return broken
 
@@ -170,7 +191,7 @@ def _signed(rows: list[SourceRow]) -> History:
     return [[{"sign": 1, **row} for row in [*_others(night), *mine]] for night, mine in zip(_ALL, own, strict=True)]
 
 
-def _noised(world: World, history: History) -> tuple[Noised, float]:
+def _noised(world: World, history: History, *, deliveries: bool = False) -> tuple[Noised, float]:
     """What got noise in all nights, and mu^2 that was charged for them."""
     noised: Noised = []
 
@@ -183,9 +204,9 @@ def _noised(world: World, history: History) -> tuple[Noised, float]:
 
     world.forget()
     for night, rows in enumerate(history, 1):
-        world.put(rows, "csv")
+        _put(world, rows, deliveries=deliveries)
         # pairs are the same in all histories: those that are not chosen are a step of the budget of their own
-        with _night(night), everywhere("noisy_sums", recorded), everywhere("bounded_range_max", lambda _: lambda *_scores, **_how: 1):
+        with after_nights(night), everywhere("noisy_sums", recorded), everywhere("bounded_range_max", lambda _: lambda *_scores, **_how: 1):
             made = protect(MstTabicl.name)()
         if made.code:
             raise RuntimeError(made.err)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from dpicl.audit.end_to_end import series
+from dpicl.audit.end_to_end import series, text_series
 from dpicl.audit.end_to_end.claims import COVERED, Broken, accounts, covered, equality, histories, refusals, stability, wallet_cap
 from dpicl.audit.end_to_end.commands import ask, given, protect, run
 from dpicl.audit.end_to_end.world import KINDS, Declaration, Measured, SourceKind
@@ -59,7 +59,11 @@ CLAIMS: Mapping[str, Callable[[], Broken]] = {
     "the next period's history: protect": partial(histories, Declaration(), partial(protect, MstTabicl.name), across=True),
     "the next period's history: ask": partial(histories, Declaration("texts"), partial(ask, QUERY), across=True),
     "bytes of a horizon's nights": series.equal,
+    "bytes of a horizon's deliveries": partial(series.equal, deliveries=True),
+    "bytes of a horizon's texts": text_series.equal,
+    "a text is read in one period": text_series.alone,
     "noise covers a person's history": series.covered,
+    "noise covers a person's deliveries": partial(series.covered, deliveries=True),
     "noise covers a person's corrections": series.corrected,
     **{f"noise covers one row: {method}": partial(covered, method) for method in COVERED},
     "one cap for one file": partial(accounts, Declaration(), (GdpTabicl.name, LdpTabicl.name)),

@@ -53,9 +53,11 @@ class Declaration:
     """Whether there is one column beside the label."""
     cap: float = 1000.0
     nights: int = 0
-    """Of a horizon, in which persons enter with one row a night and `MOST_ROWS` in all."""
+    """Of a horizon, in which persons enter with one row a night and `MOST_ROWS` in all; or into which texts come."""
     corrections: bool = False
     """Whether rows of a horizon take others back."""
+    deliveries: bool = False
+    """Whether they come in a file for each night, and say nothing of their day."""
 
     def contract(self) -> dict[str, Any]:
         """The contract as YAML holds it."""
@@ -64,9 +66,15 @@ class Declaration:
         if self.person:
             content["privacy"] |= {"unit": "person", "person": {"id_column": "person", "max_rows": MOST_ROWS}}
         if self.nights:
+            content["releases"] = {"every": "day", "horizon": self.nights, "first": FIRST_DAY.isoformat()}
+        if self.nights and self.kind == "texts":
+            content["source"] = {**content["source"], "deliveries": NAME, "queries": {"file": "public.jsonl"}}
+            del content["source"]["train"], content["ensemble"]
+        elif self.nights:
             content["privacy"]["person"] |= {"max_rows": 1, "max_rows_in_horizon": MOST_ROWS}
             content["source"] |= {"arrived": "day", **({"sign": "sign"} if self.corrections else {})}
-            content["releases"] = {"every": "day", "horizon": self.nights, "first": FIRST_DAY.isoformat()}
+            if self.deliveries:
+                content["source"] = {"deliveries": NAME}
         return content
 
     def _table(self) -> dict[str, Any]:

@@ -13,9 +13,12 @@ from dpicl.contract import Contract, TextContract
 from dpicl.engine.artefacts import TABLE, table_folder
 from dpicl.engine.batches import INDEX, Batches, begin, keep_stream
 from dpicl.engine.files import keep_table
+from dpicl.engine.horizon import uncounted
+from dpicl.engine.run_folder import read_plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.stage import stage, timed
 from dpicl.errors import RunError
+from dpicl.tabular.reading.deliveries import read_deliveries
 from dpicl.tabular.reading.parse import typed_table
 from dpicl.tabular.reading.source import load_source, query_rows
 from dpicl.tabular.reading.survey import survey
@@ -30,7 +33,8 @@ def ingest(run: str, dataset: str) -> str:
     folder = table_folder(settings, dataset, Path(run))
     with timed(Path(run), dataset, "ingest"):
         if isinstance(contract, TextContract):
-            table = load_texts(contract, data_folder=settings.data, cache_folder=settings.cache)
+            period = read_plan(Path(run)).period_of(dataset) if contract.is_delivered else None
+            table = load_texts(contract, data_folder=settings.data, cache_folder=settings.cache, period=period)
         else:
             assert isinstance(contract, Contract)
             if (folder / INDEX).exists():
@@ -39,6 +43,8 @@ def ingest(run: str, dataset: str) -> str:
                 if settings.given is None or settings.given.rows is None:
                     raise RunError(f"{dataset}: its rows are given by the program that makes the release, and are not here")
                 table = typed_table(settings.given.rows, contract, contract.name)
+            elif contract.source.deliveries is not None:
+                table = read_deliveries(contract, settings.data, uncounted(read_plan(Path(run)), contract, settings))
             elif contract.source.query is not None:
                 rows = query_rows(contract, contract.source.query)
                 if not isinstance(rows, pa.Table):

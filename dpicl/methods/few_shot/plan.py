@@ -11,6 +11,10 @@ Guarantee   states it; `few_shot_generation` keeps it.
                     replace-one T of twice the range, whether a row stays in its text or changes it
     labels          have rows of their own:  in parallel; under replace-one a row may leave one label
                     and enter another: two of the costliest in sequence
+    horizon         a text stands in the delivery of one period, which that period's texts alone are written
+                    from; to all others it is what was published of it. So histories that differ in one
+                    text differ in the input of one period: (epsilon, delta) of one period is that of all,
+                    adaptive deliveries included. A text that is delivered twice is two.
 
 Symbols     M subsets, N rows in each, T most tokens of a text, s texts of one label, r private tokens.
 """

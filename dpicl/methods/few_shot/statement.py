@@ -30,7 +30,7 @@ def amount(plan: CellPlan) -> str:
     return f"{AMOUNTS.get(plan.shape.kind, 'epsilon of a token')} {amounts}"
 
 
-def statement(contract: TextContract, unit: Unit, cell: Cell) -> str:
+def statement(contract: TextContract, unit: Unit, cell: Cell, *, of_period: bool = False) -> str:
     """The guarantee of one cell as a sentence, with its noise and, where it applies, prv-accountant's own bounds."""
     plan = plan_cell(contract, unit, cell)
     shape, guarantee = plan.shape, plan.guarantee
@@ -46,10 +46,14 @@ def statement(contract: TextContract, unit: Unit, cell: Cell) -> str:
             bounds = [_bracket(drawing, shape.max_tokens * texts[pool], guarantee) for pool, drawing in plan.drawings.items()]
             low, high = (max(ends) for ends in zip(*bounds, strict=True))
             bracketed = f"; prv-accountant bounds epsilon by {low:.4g} and {high:.4g}"
+    calendar = contract.releases.calendar.periods if of_period else ()
+    together = (
+        f" So are the sets of all {len(calendar)} periods from {calendar[0]} to {calendar[-1]} together, charged once." if calendar else ""
+    )
     return (
         f"Each released set of demonstrations on {contract.name} is ({guarantee.epsilon:.4g}, {guarantee.delta:.2g})-DP and answers any "
         f"number of queries: {shape.words}, {amount(plan)}{clipped}, sampling rate "
-        f"{rates}, {charged} charged for each text{bracketed}. Every number of shots and every seed is a release of its own."
+        f"{rates}, {charged} charged for each text{bracketed}.{together} Every number of shots and every seed is a release of its own."
     )
 
 

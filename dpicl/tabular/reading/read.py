@@ -26,8 +26,8 @@ _LARGEST = 2**62
 SUFFIXES = (".csv", ".csv.gz", ".parquet")
 
 
-def read_table(path: Path | Stored, contract: Contract) -> pa.Table:
-    """The rows of a file or object, typed by the contract; see `parse.typed_table`.
+def read_table(path: Path | Stored, contract: Contract, *, part: bool = False) -> pa.Table:
+    """The rows of a file or object, typed by the contract; see `parse.typed_table`, also for a `part` of a source.
 
     CSV is UTF-8 with a comma, a header line and, where needed, double quotes.
     Raises DataError: the file cannot be read or breaks a rule; names file, column, rule and count, never a value; SourceError: the store
@@ -45,7 +45,7 @@ def read_table(path: Path | Stored, contract: Contract) -> pa.Table:
         columns = read_parquet(data, columns_to_read, path.name)
     else:
         columns = read_csv(data, lambda names: check_columns(names, contract, path.name), path.name)
-    return typed_table(columns, contract, path.name)
+    return typed_table(columns, contract, path.name, part=part)
 
 
 def read_text_table(path: Path) -> pa.Table:

@@ -27,6 +27,7 @@ from dpicl.files.objects import SCHEME, Stored, store_settings
 from dpicl.files.visit import BaseUrls, FetchLimits, Progress, Visit
 from dpicl.installed import extra_of
 from dpicl.tabular.reading.database import check_address, query_batches
+from dpicl.tabular.reading.deliveries import delivered, read_deliveries
 from dpicl.tabular.reading.parse import typed_table
 from dpicl.tabular.reading.read import canonical_order, read_table, rows_digest
 from dpicl.tabular.reading.survey import BATCH_ROWS, WHOLE_ROWS, folder_files, survey
@@ -47,6 +48,10 @@ def load_source(contract: Contract, *, data_folder: Path | None, cache_folder: P
     if source.query is not None:
         table = _in_one(list(query_batches(contract, source.query, BATCH_ROWS)))
         return _verified(table, contract, f"{where}: query")
+    if source.deliveries is not None:  # all of the horizon that are there, as one table
+        names = contract.releases.calendar.periods
+        there = [names.index(period) + 1 for period in delivered(contract, data_folder) if period in names]
+        return _verified(read_deliveries(contract, data_folder, there), contract, f"{where}: {source.deliveries}")
     if source.folder is not None:
         files = survey(contract, data_folder)
         assert files is not None
@@ -100,6 +105,9 @@ def find_rows(contract: Contract, *, data_folder: Path | None, cache_folder: Pat
     if contract.source.folder is not None:
         folder_files(contract, data_folder)
         return None
+    if contract.source.deliveries is not None:
+        delivered(contract, data_folder)
+        return None
     path = locate(contract, data_folder=data_folder, cache_folder=cache_folder)
     if path is None:
         fetching = f"type `dpicl data fetch {contract.name}`" if contract.source.openml or contract.source.uci else ""
@@ -110,7 +118,7 @@ def find_rows(contract: Contract, *, data_folder: Path | None, cache_folder: Pat
 
 def _address(contract: Contract) -> str | None:
     """Of what lies in a store; None for all that is looked up on this machine."""
-    named = contract.source.file or contract.source.folder
+    named = contract.source.file or contract.source.folder or contract.source.deliveries
     return named if named is not None and named.startswith(SCHEME) else None
 
 

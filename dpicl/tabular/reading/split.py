@@ -128,9 +128,9 @@ def _derived(key: bytes | None, purpose: bytes, contract: Contract) -> bytes:
 
 
 def check_sizes(contract: Contract, train_rows: int, query_rows: int) -> None:
-    """Something is left to protect; on a benchmark, whose counts are public, something to ask too. Raises DataError: there is nothing."""
+    """Something is left to protect, but of deliveries, which may have no rows; on a benchmark, whose counts are public, something to ask too. Raises DataError: there is nothing."""
     seeded = contract.privacy.budget.benchmark
-    if not train_rows and not seeded:
+    if not train_rows and not seeded and not contract.is_delivered:
         raise DataError(contract.name, "the split leaves no row to protect; expected more rows, or another split")
     if seeded and not (train_rows and query_rows):
         raise DataError(contract.name, f"the split leaves {train_rows} rows to protect and {query_rows} to ask, needs at least one of each")

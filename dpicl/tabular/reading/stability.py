@@ -41,7 +41,7 @@ STEPS = (
     Step("hold out by column", 1, "row or person", "a row goes by its own value of the contract's column"),
     Step("hold out by file", 1, "row or person", "texts are held out by the file that they stand in"),
     Step("bound contributions", 1, "row or person", "a person's rows are drawn by that person's own randomness"),
-    Step("arrive", 1, "row or person", "a row belongs to a period by its own day"),
+    Step("arrive", 1, "row or person", "a row belongs to a period by its own day, or by the name of the file that it was delivered in"),
     Step("participate", 1, "row or person", "which of a person's rows enter, now and later, depends on that person's rows alone"),
     Step("subsample", 1, "row or person", "a row enters by a coin of its own"),
     Step("batch", 1, "row", "sums and counts of batches add up to those of the table, wherever it is cut"),

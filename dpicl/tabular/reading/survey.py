@@ -17,7 +17,8 @@ import pyarrow as pa
 from dpicl.contract.models import Contract
 from dpicl.errors import DataError, SourceError
 from dpicl.files.bounded import below
-from dpicl.files.objects import SCHEME, Stored, names_below
+from dpicl.files.deliveries import names_in
+from dpicl.files.objects import SCHEME, Stored
 from dpicl.files.row_groups import Footer, read_footer, read_rows
 from dpicl.tabular.reading.parse import check_columns, refuse_no_rows, typed_table
 
@@ -59,7 +60,7 @@ class Survey:
         for name, footer in self.files:
             first, last = max(start - at, 0), min(stop - at, footer.rows)
             if first < last or (start == stop == at == 0):
-                place, columns = _place(self.folder, name, contract), list(contract.read_columns)
+                place, columns = place_of(self.folder, name, contract), list(contract.read_columns)
                 tables.append(typed_table(read_rows(place, footer, columns, first, max(first, last), name), contract, name, part=True))
             at += footer.rows
         return pa.concat_tables(tables)
@@ -87,12 +88,13 @@ def survey(contract: Contract, data_folder: Path | None) -> Survey | None:
         return None
     files, folder = [], data_folder or Path()
     for name in folder_files(contract, data_folder):
-        footer = read_footer(_place(folder, name, contract), partial(check_columns, contract=contract, where=name), name)
+        footer = read_footer(place_of(folder, name, contract), partial(check_columns, contract=contract, where=name), name)
         files.append((name, footer))
     return Survey(folder, tuple(files))
 
 
-def _place(folder: Path, name: str, contract: Contract) -> Path | Stored:
+def place_of(folder: Path, name: str, contract: Contract) -> Path | Stored:
+    """A file below the data folder, or an object. Raises SourceError: it leads out of the folder."""
     return Stored(name) if name.startswith(SCHEME) else below(folder, name, contract.name)
 
 
@@ -103,16 +105,7 @@ def folder_files(contract: Contract, data_folder: Path | None) -> list[str]:
     Raises SourceError: the folder is not at hand, empty, or cannot be read; DataError: something in it is not called as a Parquet file is.
     """
     named = str(contract.source.folder).rstrip("/")
-    if named.startswith(SCHEME):
-        every = names_below(named)
-    elif data_folder is None or not (folder := below(data_folder, named, contract.name)).is_dir():
-        raise SourceError(f"{contract.name}: no rows at hand; set DPICL_DATA to the folder that holds {named}/")
-    else:
-        try:
-            every = [path.name for path in folder.iterdir()]
-        except OSError as error:
-            raise SourceError(f"{contract.name}: folder {named} cannot be read ({error.strerror})") from None
-    names = sorted(name for name in every if not name.startswith((".", "_")))
+    names = names_in(named, contract.name, data_folder)
     others = sum(not name.endswith(_SUFFIX) for name in names)
     if others:
         raise DataError(f"{named}/", f"holds {others} other than Parquet files; expected only names that end in {_SUFFIX}")

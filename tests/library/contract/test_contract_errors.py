@@ -132,7 +132,7 @@ BROKEN: dict[str, tuple[Callable[[Any], None], str, str]] = {
         put("split")({"column": "member", "train": "no", "test": "no"}), "split", "expected two different values"),
     "split by an unknown value": (
         put("split")({"column": "member", "train": "no", "test": "maybe"}), "split.column", "expected a category column"),
-    "no source": (_drop("source", "file"), "source", "expected one of bundled, file, folder, query, openml, uci"),
+    "no source": (_drop("source", "file"), "source", "expected one of bundled, file, folder, deliveries, query, openml, uci"),
     "absolute path": (put("source", "file")("/etc/passwd"), "source.file", "expected text of the form"),
     "name": (put("name")("My Shop"), "name", "expected text of the form"),
     "version": (put("version")(3), "version", "expected 1 or 2"),

@@ -76,7 +76,7 @@ BROKEN: dict[str, tuple[Callable[[dict[str, Any]], None], str]] = {
     "an address that is not encrypted": (declared(hub=None, revision=None, url="http://example.org/set"), "source.published.url: "),
     "a slice without a digest": (unpinned, "a slice is known by its digest"),
     "slices of nothing": (alone, "slices of no published set; expected `published` beside them"),
-    "files too": (both, "expected `train` with `test` or `queries`, `published`, or `bundled`"),
+    "files too": (both, "expected `train` with `test` or `queries`, `deliveries`, `published`, or `bundled`"),
     "two slices in one file": (twice, "expected a file and a name of its own for every slice"),
     "other labels": (
         declared(bounds={"good": 4}),

@@ -82,7 +82,7 @@ def test_bounds_of_a_horizon_mean_nothing_without_one() -> None:
     with pytest.raises(DeclarationError, match="max_rows_in_horizon: has no meaning without a horizon"):
         series_contract(tree)
     texts = {**text_tree(), "releases": {"every": "day", "horizon": 3, "first": "2026-03-01"}}
-    with pytest.raises(DeclarationError, match="is of a table whose rows say when they arrived"):
+    with pytest.raises(DeclarationError, match="source.deliveries: is missing"):
         parse_contract(texts, "letters.yaml")
 
 

@@ -60,8 +60,8 @@ BROKEN: dict[str, tuple[Callable[[Any], None], str, str]] = {
     "a rate": (put("privacy", "sampling_rate")("1/2"), "privacy.sampling_rate", "subsets x examples / rows is the rate"),
     "a benchmark without held-out texts": (put("source", "test")(None), "source.test", "a file of held-out texts"),
     "queries of a benchmark": (put("source", "queries")({"file": "public.jsonl"}), "source.queries", "its held-out texts are public"),
-    "no source": (put("source", "train")(None), "source", "expected `train` with `test` or `queries`, `published`, or `bundled`"),
-    "two sources": (put("source", "bundled")("docstrings"), "source", "expected `train` with `test` or `queries`, `published`, or `bundled`"),
+    "no source": (put("source", "train")(None), "source", "expected `train` with `test` or `queries`, `deliveries`, `published`, or `bundled`"),
+    "two sources": (put("source", "bundled")("docstrings"), "source", "expected `train` with `test` or `queries`, `deliveries`, `published`, or `bundled`"),
     "absolute path": (put("source", "train", "file")("/etc/passwd"), "source.train.file", "expected text of the form"),
     **{
         f"a plain hash of private texts, {split}": (

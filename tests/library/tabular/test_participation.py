@@ -39,7 +39,7 @@ def entries(history: Histories, contract: Contract) -> list[list[Row]]:
             taken.append([])
             continue
         typed = PrivateTable(typed_table(table(rows), contract, "visits"))
-        own = np.flatnonzero(arrival_periods(typed, "day", contract.releases) == period)
+        own = np.flatnonzero(arrival_periods(typed, contract) == period)
         places, new = entering_rows(PrivateTable(typed.data.take(own)), contract, Entered.together(entered), key=KEY)
         entered.append(new)
         taken.append([rows[place] for place in own[places]])
@@ -110,4 +110,4 @@ def test_periods_follow_days_in_utc() -> None:
     contract = series_contract(series_tree(releases={"every": "month", "horizon": 3, "first": "2026-03-15"}))
     rows = [{**visit("a", 1), "day": day} for day in ("2025-01-01", "2026-03-02", "2026-04-30", "2026-05-31", "2026-06-01")]
     typed = PrivateTable(typed_table(table(rows), contract, "visits"))
-    assert arrival_periods(typed, "day", contract.releases).tolist() == [1, 1, 2, 3, 0]
+    assert arrival_periods(typed, contract).tolist() == [1, 1, 2, 3, 0]

@@ -155,5 +155,5 @@ def test_the_address_is_named_and_never_written_in_a_contract() -> None:
 
 def test_a_folder_or_a_query_stands_alone() -> None:
     for others in ({"folder": "people"}, {"query": {"url_env": "A", "sql": "SELECT 1"}}):
-        with pytest.raises(DpiclError, match="more than one place for the rows; expected `folder`, `query` or `frame` alone"):
+        with pytest.raises(DpiclError, match="more than one place for the rows; expected `folder`, `deliveries`, `query` or `frame` alone"):
             small_contract(source=others)
