@@ -1,7 +1,8 @@
 """The journal of texts that are being written: a seed and one small file per token, of a release; the first of each stands.
 
 A killed worker goes on at the token that it lost, and twins of a release write one text together: all
-secret draws come from the release's own seed, so that a second draw is the same. What is stored
+secret draws come from the release's own seed, so that a second draw is the same, but for rounding where texts
+of a block share a stream; it is never published beside the first. What is stored
 was selected under noise and is charged; journal and seed are deleted when the release is published.
 They belong to one state of the rows: where the rows have changed, another journal is begun, as the same
 randomness on two tables would compare them.

@@ -207,6 +207,10 @@ def attack_texts_once(way: TextWay, target: TextTarget, epsilon: float, mutant: 
     canary, like_it = tuple(target.canary.split()), [tuple(one.split()) for one in target.like_it]
     found.append(by_score("n-gram model", *(np.array([_bigram_score(one, canary, like_it) for one in some]) for some in texts)))
     found.append(by_score("shared n-grams", *(np.array([_shared(one, canary) for one in some]) for some in texts)))
+    differ = [
+        np.array([float(len(set(one)) > 1) for one in some]) for some in texts
+    ]  # texts that shared noise would differ by the planted one
+    found.append(by_score("texts differ", *differ))
     numbers = [np.array([_counts(one, canary) for one in some]) for some in texts]
     return [*found, by_best_number("best number", *numbers), by_shadows("shadow model", *numbers)]
 

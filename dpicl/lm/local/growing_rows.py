@@ -17,7 +17,7 @@ from transformers import Cache, DynamicLayer
 
 from dpicl.lm.local.batching import pad_left, plan_batches
 from dpicl.lm.local.padded_reader import read_padded, run_with_oom_retry, tolerance_of
-from dpicl.lm.local.vote_reader import Key, Reader, Rows, count_votes, read_fresh
+from dpicl.lm.local.vote_reader import Key, LastLogits, Reader, Rows, count_votes, read_fresh
 from dpicl.lm.requests import Tokens
 from dpicl.lm.votes.voting import OpenRequests, VoteRequest, VoteRule, Votes
 
@@ -193,19 +193,36 @@ def token_bytes(reader: Reader) -> int | None:
 
 
 class CachedSession:
-    """A `VotingSession` that keeps what was read, and reads everything again where that fails, for memory or another reason."""
+    """A `VotingSession` that keeps what was read, and reads voters again where that fails, for memory or another reason.
+
+    What becomes of the voters, who are private, never changes how the public prompts are read: candidates follow from these alone.
+    """
 
     def __init__(self, reader: Reader, requests: Sequence[VoteRequest], rule: VoteRule) -> None:
         self._reader, self._rule, self._requests = reader, rule, OpenRequests(requests)
         size = token_bytes(reader)
-        self._cached = [] if size is None else [GrowingRows(reader, size).after, GrowingRows(reader, size).after]
+        self._public, self._voters = (None if size is None else GrowingRows(reader, size).after for _ in range(2))
 
     def vote(self, written: Sequence[Tokens | None]) -> list[Votes | None]:
         """See `VotingSession.vote`."""
         self._requests.append(written)
-        if self._cached:
+        read: list[tuple[list[Key], torch.Tensor]] = []
+        if (kept := self._public) is not None:
+
+            def public(rows: Rows) -> Iterator[tuple[list[Key], torch.Tensor]]:
+                """Once in a step."""
+                if not read:
+                    read.extend(kept(rows))
+                yield from read
+
             try:
-                return self._requests.in_order(count_votes(self._reader, self._requests.open, self._rule, *self._cached))
+                return self._counted(public, self._voters)
             except Exception:  # noqa: BLE001 - of memory, of a model that cannot be read so, or one that comes again below
-                self._cached = []  # and nothing else holds it: its memory is free for what follows
-        return self._requests.in_order(count_votes(self._reader, self._requests.open, self._rule))
+                self._voters = None  # and nothing else holds it: its memory is free for what follows
+                if read:
+                    return self._counted(public)
+                self._public = None
+        return self._counted()
+
+    def _counted(self, public: LastLogits | None = None, voters: LastLogits | None = None) -> list[Votes | None]:
+        return self._requests.in_order(count_votes(self._reader, self._requests.open, self._rule, public, voters))

@@ -144,6 +144,37 @@ def test_a_session_keeps_what_fits_a_cpus_memory_and_reads_the_rest_anew(folder:
     assert 12 < sum(read) < whole
 
 
+def test_what_becomes_of_the_voters_changes_nothing_of_how_public_prompts_are_read(
+    writer: TransformersScorer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Candidates follow from public prompts: a voter's rows that no longer fit into memory must not make others of them, by rounding."""
+    requests, counts = vote_requests(writer), list[list[torch.Tensor]]()
+    count = growing_rows.count_votes
+
+    def watched(reader: Any, asked: Any, rule: Any, public: Any = None, voters: Any = None) -> Any:
+        def seen(rows: Any) -> Any:
+            read = list(public(rows))
+            counts[-1] += [logits for _, logits in read]
+            return iter(read)
+
+        def failing(rows: Any) -> Any:
+            raise torch.OutOfMemoryError
+
+        counts.append([])
+        return count(reader, asked, rule, seen, failing if voters is not None and fails else voters)
+
+    monkeypatch.setattr(growing_rows, "count_votes", watched)
+    read = {}
+    for fails in (False, True):
+        counts.clear()
+        follow(writer.session(requests, RULE), 3)
+        read[fails] = [logits for step in counts for logits in step]
+    if read[False]:
+        first = len(read[True]) - len(read[False])  # of the step that failed, the same ones are given again
+        assert first >= 0 and all(torch.equal(one, other) for one, other in zip(read[True][first:], read[False], strict=True))
+        assert all(torch.equal(one, other) for one, other in zip(read[True][:first], read[False][:first], strict=True))
+
+
 def test_a_voter_that_grows_beyond_the_context_stops_voting(folder: Path, tmp_path: Path) -> None:
     """Positions beyond the context are an error of the model: whoever reads them is noticed."""
     writer = opened(made(folder, tmp_path, lambda size: GPT2Config(n_embd=32, n_layer=2, n_head=4, vocab_size=size, n_positions=140)))

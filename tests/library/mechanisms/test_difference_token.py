@@ -134,3 +134,10 @@ def test_without_noise_the_largest_sum_wins_and_has_no_price() -> None:
 def test_numbers_out_of_range_are_refused(wrong: tuple[Fraction, int, Fraction]) -> None:
     with pytest.raises(ParameterError, match="expected a"):
         DifferenceToken(*wrong)
+
+
+def test_texts_of_one_stream_have_noise_of_their_own() -> None:
+    """One that no private text moved would else tell the noise of the others."""
+    flat, stream_of = np.zeros(1000, dtype=np.int64), stream(0, "texts", "", "")
+    places = TOKEN.select_all([flat] * 40, stream_of)
+    assert len(set(places)) > 30 and TOKEN.select_all([flat] * 40, stream_of) != places
