@@ -40,6 +40,7 @@ from tests.library.series_contracts import NAME, after, series_tree, visits
 KILLS, PERIODS, EPSILON = 500, 12, "2"
 _CHANGES = ("os.link", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "shutil.rmtree")
 _PATIENCE_SECONDS = 120.0
+_NEVER, _COUNTED = 10**9, "changes"
 Mutation = Callable[[], None] | None
 
 
@@ -81,19 +82,35 @@ def killed_nights(kills: int, *, seed: int = 0, mutate: Mutation = None, deliver
     """
     verdict, number = Verdict(), 0
     with own_fork_server(["benchmarks.series.warm"]):
+        with _scratch() as folder:
+            changes = _changes(new_horizon(Path(folder), random.Random(seed), deliveries=deliveries))
         while verdict.kills < kills:
-            with tempfile.TemporaryDirectory(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None) as folder:
-                _horizon(Path(folder), random.Random(f"{seed} {number}"), verdict, kills, mutate, deliveries)
+            with _scratch() as folder:
+                _horizon(Path(folder), random.Random(f"{seed} {number}"), verdict, kills, mutate, deliveries, changes)
             number += 1
     return verdict
 
 
-def _horizon(root: Path, chance: random.Random, verdict: Verdict, kills: int, mutate: Mutation, deliveries: bool) -> None:
+def _scratch() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
+
+
+def _changes(place: Place) -> tuple[int, int]:
+    """How many changes the first night makes, and a later one: places of death beyond would be none."""
+    for night in (1, 2):
+        assert _together(place, night, [_NEVER], None) == [0]
+    first, later = map(int, (place.root / _COUNTED).read_text().split())
+    return first, later
+
+
+def _horizon(
+    root: Path, chance: random.Random, verdict: Verdict, kills: int, mutate: Mutation, deliveries: bool, changes: tuple[int, int]
+) -> None:
     place, seen = new_horizon(root, chance, deliveries=deliveries), Seen()
     for night in range(1, PERIODS + 1):
         for _ in range(chance.choice((1, 2, 3))):
             _deliver(place, chance)
-            dealt = [chance.randrange(90) for _ in range(chance.choice((1, 2, 2, 3)))]
+            dealt = [chance.randrange(changes[night > 1]) for _ in range(chance.choice((1, 2, 2, 3)))]
             verdict.kills += sum(code == -signal.SIGKILL for code in _together(place, night, dealt, mutate))
             _observe(place, seen)
         _deliver(place, chance)
@@ -157,16 +174,20 @@ def make_night(place: Place, night: int, dies: int | None, mutate: Mutation) -> 
     logging.disable(logging.CRITICAL)
     if mutate is not None:
         mutate()
-    if dies is not None:
-        _die_before(dies)
+    done = _die_before(dies) if dies is not None else None
     with ExitStack() as entered:
         entered.enter_context(place.entered())
         settings = Settings.from_environment()
         release_planned(plan_of(NAME, None, settings, epsilon=EPSILON, shots=1), settings, now=after(night))
+    if done is not None and dies == _NEVER:
+        with (place.root / _COUNTED).open("a") as file:
+            file.write(f"{_NEVER - done[0]} ")
 
 
-def _die_before(change: int) -> None:
-    """Kill this process before its change of that number, from 0: files that are opened to write, linked, renamed, removed; commits."""
+def _die_before(change: int) -> list[int]:
+    """Kill this process before its change of that number, from 0: files that are opened to write, linked, renamed, removed; commits. Gives how
+    many are left.
+    """
     from sqlalchemy import Engine, event
 
     from dpicl.accounting.ledger.anchor import Anchor
@@ -191,6 +212,7 @@ def _die_before(change: int) -> None:
     Anchor.advance = advancing  # type: ignore[method-assign]
     event.listen(Engine, "commit", lambda _: reach())
     sys.addaudithook(heard)
+    return left
 
 
 def _observe(place: Place, seen: Seen) -> None:
