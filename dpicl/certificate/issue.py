@@ -31,7 +31,8 @@ from dpicl.contract.load import contract_digest
 from dpicl.contract.periods import ONCE
 from dpicl.engine import receipts
 from dpicl.engine.files import PRIVATE_MODE, publish
-from dpicl.engine.releases import ledger_key, named_releases, open_ledger
+from dpicl.engine.names import parts_of
+from dpicl.engine.releases import is_part, ledger_key, named_releases, open_ledger
 from dpicl.engine.settings import Settings
 from dpicl.errors import CertificateError, LedgerError, LedgerRefusedError, ParameterError
 from dpicl.methods import METHODS
@@ -66,28 +67,35 @@ def certify(
             (cell,) = named
         if cell not in named:
             raise ParameterError("cell", getattr(cell, "key", None), f"one of {', '.join(one.key for one in named)}")
-        release = named[cell]
-        artefact = ledger.published(release.release_id)
+        release = part = named[cell]
+        if is_part(contract, unit):  # its horizon is charged, and it is what was written
+            part = parts_of(ledger_key(settings), named, contract, period)[cell]
+        artefact = ledger.published(part.release_id)
         if artefact is None:
             raise LedgerError(f"{unit.key}: {cell.key}: nothing is published for this release; expected it before its certificate")
-        receipts.write_receipt(ledger, release, settings)
-    path = receipts.artefact_of(settings, release).with_name(release.release_id + receipts.CERTIFICATE)
+        for one in dict.fromkeys((release.release_id, part.release_id)):
+            receipts.write_receipt(ledger, release if one == release.release_id else part, settings)
+    path = receipts.artefact_of(settings, part).with_name(part.release_id + receipts.CERTIFICATE)
     if path.exists():
         try:
             issued = Certificate.from_json(path.read_bytes())
             check_signature(issued, public_key(settings))
-            if issued.evidence.release_id == release.release_id:
+            if issued.evidence.release_id == part.release_id:
                 return issued
         except CertificateError:  # of another key, or damaged: it is issued anew
             path.unlink(missing_ok=True)
-    made = signed(_statement(contract, unit, cell, release, artefact, period, settings), settings)
+    made = signed(_statement(contract, unit, cell, release, part, artefact, period, settings), settings)
     publish(path, lambda file: file.write(made.to_json()), mode=PRIVATE_MODE)
     return Certificate.from_json(path.read_bytes())  # of several the first
 
 
-def _statement(contract: Declared, unit: Unit, cell: Cell, release: Release, artefact: str, period: str, settings: Settings) -> Certificate:
+def _statement(
+    contract: Declared, unit: Unit, cell: Cell, release: Release, part: Release, artefact: str, period: str, settings: Settings
+) -> Certificate:
     method, cost = METHODS[unit.method], METHODS[unit.method].releases(contract, unit)[cell]
     records, charge = _records(release, settings)
+    if part is not release:
+        records += _records(part, settings)[0]
     guarantee, parameters = guarantee_from_json(json.loads(charge["guarantee"])), json.loads(charge["parameters"])
     simulation, amplified = bool(parameters["simulated"]), cost.amplified is not None
     accounting = _accounting(contract, release.account, charge, sampled=amplified)
@@ -120,7 +128,7 @@ def _statement(contract: Declared, unit: Unit, cell: Cell, release: Release, art
             trust_model=wording.trust(method),
             threat_model=wording.THREAT,
             release_type=wording.release_type(contract),
-            period=_periods(contract, period),
+            period=_periods(contract, period) if part is release else f"{period}, of {_periods(contract, period)}",
         ),
         accounting=accounting,
         implementation=statement.Implementation(
@@ -134,7 +142,7 @@ def _statement(contract: Declared, unit: Unit, cell: Cell, release: Release, art
             contract_sha256=contract_digest(contract),
             issued_with={"dpicl": dpicl.__version__, "python": platform.python_version()} | {name: version(name) for name in _PACKAGES},
         ),
-        evidence=statement.Evidence(release_id=release.release_id, artefact_sha256=artefact, records=records),
+        evidence=statement.Evidence(release_id=part.release_id, artefact_sha256=artefact, records=records),
         not_covered=wording.not_covered(contract, head_of_method(method)),
     )
 

@@ -13,6 +13,7 @@ from dpicl.certificate.page import rounded
 from dpicl.certificate.statement import Accounting
 from dpicl.contract.declared import Declared
 from dpicl.contract.models import Contract
+from dpicl.contract.text import TextContract
 from dpicl.methods.base import Method
 
 _SIMULATION = (
@@ -113,6 +114,9 @@ def trust(method: Method) -> str:
 def release_type(contract: Declared) -> str:
     """Whether there will be more."""
     every = contract.releases.every
+    if contract.releases.horizon and isinstance(contract, TextContract):
+        periods = len(contract.releases.calendar.periods)
+        return f"Texts of {periods} periods, one every {every}, each written from its own delivery alone: one charge for all of them"
     if contract.releases.horizon:
         return f"Counters of a table that grows: one charge for {len(contract.releases.calendar.periods)} periods, a new one every {every}"
     return "One release" if every == "once" else f"Many releases: a new one every {every}, each charged"

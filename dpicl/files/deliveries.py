@@ -20,9 +20,15 @@ def names_in(named: str, dataset: str, data_folder: Path | None) -> list[str]:
         raise SourceError(f"{dataset}: no rows at hand; set DPICL_DATA to the folder that holds {named}/")
     else:
         try:
-            every = [path.name for path in folder.iterdir()]
+            paths = [path for path in folder.iterdir() if not path.name.startswith((".", "_"))]
+            # by a link, rows would be another account's too, or of two periods
+            linked = any(not path.resolve().is_relative_to(folder) for path in paths)
+            linked = linked or len({(one.st_dev, one.st_ino) for one in (path.stat() for path in paths)}) < len(paths)
         except OSError as error:
             raise SourceError(f"{dataset}: folder {named} cannot be read ({error.strerror})") from None
+        if linked:
+            raise SourceError(f"{dataset}: folder {named} holds links; expected files of its own, each once")
+        every = [path.name for path in paths]
     return sorted(name for name in every if not name.startswith((".", "_")))
 
 

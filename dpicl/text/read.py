@@ -20,7 +20,7 @@ from dpicl.errors import SourceError
 from dpicl.files.bounded import below, read_bytes
 from dpicl.files.deliveries import by_period, check_delivered
 from dpicl.text.docstrings import first_sentences
-from dpicl.text.fields import JSON_LINES, SUFFIXES
+from dpicl.text.fields import SUFFIXES
 from dpicl.text.parse import labelled_texts, parse_texts
 
 TRAIN, TEST = "train", "test"
@@ -65,7 +65,8 @@ def _delivery(contract: TextContract, data_folder: Path | None, period: str | No
     if (file := files.get(period)) is None:
         return parse_texts(b"", contract, f"{period}{SUFFIXES[0]}", part=True)
     path = below(data_folder or Path(), file, contract.name)
-    return parse_texts(read_bytes(path, part=path.name.endswith(JSON_LINES)), contract, path.name, part=True)
+    content = read_bytes(path, part=True)
+    return parse_texts(content, contract, path.name if content.strip() else f"{period}{SUFFIXES[0]}", part=True)
 
 
 def _delivered(contract: TextContract, data_folder: Path | None) -> dict[str, str]:

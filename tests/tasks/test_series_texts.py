@@ -103,9 +103,31 @@ def test_all_periods_cost_what_the_first_one_does(place: Place) -> None:
         made(period)
     assert spent() == (paid, 5) and texts(made(PERIODS[0], generator=None)) == texts(first) and spent()[1] == 5
     assert first.certificate.privacy_loss.privacy_unit == "row"
+    of_both = [first.certificate, made(PERIODS[1]).certificate]
+    assert len({one.evidence.release_id for one in of_both}) == len({one.evidence.artefact_sha256 for one in of_both}) == 2
+    assert [one.model.period for one in of_both] == [f"{period}, of 2026-01 to 2026-06" for period in PERIODS[:2]]
+    assert of_both[0].model.release_type.startswith("Texts of 6 periods, one every month, each written from its own delivery alone")
     assert "So are the sets of all 6 periods from 2026-01 to 2026-06 together, charged once." in first.statement
     with pytest.raises(BudgetError):
         made(PERIODS[1], epsilon=4.5)
+
+
+def test_a_link_is_no_delivery(place: Place) -> None:
+    """By one, the texts of a file would be of two periods, or of another account too."""
+    folder = place.root / "data" / NAME
+    (folder / f"{PERIODS[5]}.jsonl").unlink(missing_ok=True)
+    (folder / f"{PERIODS[5]}.jsonl").symlink_to(folder / f"{PERIODS[0]}.jsonl")
+    with pytest.raises(SourceError, match=f"folder {NAME} holds links"):
+        made(PERIODS[0])
+    assert spent()[1] == 0
+
+
+@pytest.mark.parametrize("content", [b"", b"\n"])
+def test_a_file_without_a_text_is_a_delivery_in_any_form(place: Place, content: bytes) -> None:
+    folder = place.root / "data" / NAME
+    (folder / f"{PERIODS[0]}.jsonl").unlink()
+    (folder / f"{PERIODS[0]}.csv").write_bytes(content)
+    assert len(texts(made(PERIODS[0]))) == 2
 
 
 def test_a_period_is_written_from_the_texts_of_its_file_alone(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

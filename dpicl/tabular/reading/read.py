@@ -35,7 +35,10 @@ def read_table(path: Path | Stored, contract: Contract, *, part: bool = False) -
     """
     if not path.name.endswith(SUFFIXES):
         raise DataError(path.name, "is of an unknown kind; expected a name that ends in " + ", ".join(SUFFIXES))
-    data = read_bytes(path)
+    data = read_bytes(path, part=part)
+    if part and not data.strip():  # of nothing there is no header either
+        nothing = pa.table({name: pa.array([], pa.string()) for name in contract.read_columns})
+        return typed_table(nothing, contract, path.name, part=True)
     if path.suffix == ".parquet":
 
         def columns_to_read(names: list[str]) -> list[str]:

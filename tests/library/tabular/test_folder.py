@@ -128,7 +128,7 @@ def _claim(path: Path) -> None:
         (_claim, "claims more than"),
         (lambda path: (path.unlink(), path.mkdir()), "is a folder, device or pipe"),
         (lambda path: (path.unlink(), os.mkfifo(path)), "is a folder, device or pipe"),
-        (lambda path: (path.unlink(), path.symlink_to("/etc/hosts")), "leads out of the data folder"),
+        (lambda path: (path.unlink(), path.symlink_to("/etc/hosts")), "holds links; expected files of its own"),
         (lambda path: path.rename(path.with_suffix(".txt")), "holds 1 other than Parquet files"),
         (lambda path: path.unlink(), "holds no file"),
     ],
