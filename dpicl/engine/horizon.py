@@ -33,10 +33,9 @@ from dpicl.engine.settings import Settings
 from dpicl.errors import LedgerRefusedError, PrivacyError
 from dpicl.methods import METHODS
 from dpicl.methods.common import draws_for
-from dpicl.methods.mst_series import Arrays, Series, chosen_pairs
+from dpicl.methods.mst_series import SURE, Arrays, Series, chosen_pairs, window_rows
 from dpicl.methods.mst_tabicl import MstTabicl
 from dpicl.pipeline import Cell, Unit
-from dpicl.quality.series import SURE, window_rows
 from dpicl.tabular.central.bins import row_bins, row_encoding
 from dpicl.tabular.central.exact_counts import ExactCounts
 from dpicl.tabular.reading.arrivals import arrival_periods, has_arrivals

@@ -50,6 +50,8 @@ Arrays = Mapping[str, np.ndarray]
 """What is published of a period: noisy sums over columns, shape (cells,); from the structure's on those over pairs, and in it which these are,
 shape (pairs, 2); all int64.
 """
+SURE = 5
+"""Deviations of its noise that a window's number of rows must be above, for its shares to mean something."""
 
 
 @dataclass(frozen=True)
@@ -173,6 +175,25 @@ class Series:
         ends = np.cumsum([int(np.prod(shape)) for shape in shapes])[:-1]
         tables = zip(scopes, shapes, np.split(counts, ends), strict=True)
         return [NoisyMarginal(scope, cells.reshape(shape), scale, gaussian=True) for scope, shape, cells in tables]
+
+
+@dataclass(frozen=True)
+class WindowRows:
+    """By window: the estimate of least variance of how many rows it has, and its deviation; and that of the noise in every count of a column."""
+
+    rows: np.ndarray
+    deviations: np.ndarray
+    of_counts: np.ndarray
+
+
+def window_rows(series: Series, released: Sequence[Arrays], windows: Sequence[tuple[int, int]]) -> WindowRows:
+    """Of windows (first, last) of published periods, from every column's sum, as their noise is independent."""
+    counters, cells = series.columns, np.array([size * series.sizes[-1] for size in series.sizes[:-1]])
+    ends = np.cumsum(cells)[:-1]
+    totals = counters.windows((np.array([part.sum() for part in np.split(one[COLUMNS], ends)]) for one in released), windows)
+    of_counts = np.sqrt(np.diagonal(counters.covariance(windows)))
+    weights = 1 / cells
+    return WindowRows(totals @ weights / weights.sum(), of_counts / np.sqrt(weights.sum()), of_counts)
 
 
 def chosen_pairs(released: Arrays) -> list[Pair] | None:

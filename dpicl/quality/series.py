@@ -18,10 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpicl.methods.mst_series import COLUMNS, Arrays, Series
-
-SURE = 5
-"""Deviations of its noise that a window's number of rows must be above, for its shares to mean something."""
+from dpicl.methods.mst_series import SURE, Arrays, Series, window_rows
 
 
 @dataclass(frozen=True)
@@ -80,22 +77,3 @@ def _drift(name: str, recent: np.ndarray, earlier: np.ndarray, covariance: np.nd
     spread = (np.diag(shares) - np.outer(shares, shares)) * (1 / sums).sum() + (weights @ covariance @ weights) * centred @ centred.T
     statistic = float(difference @ np.linalg.pinv(spread, rcond=1e-9, hermitian=True) @ difference)
     return Drift(name, statistic, cells - 1, float(chdtrc(cells - 1, statistic)))
-
-
-@dataclass(frozen=True)
-class WindowRows:
-    """By window: the estimate of least variance of how many rows it has, and its deviation; and that of the noise in every count of a column."""
-
-    rows: np.ndarray
-    deviations: np.ndarray
-    of_counts: np.ndarray
-
-
-def window_rows(series: Series, released: Sequence[Arrays], windows: Sequence[tuple[int, int]]) -> WindowRows:
-    """Of windows (first, last) of published periods, from every column's sum, as their noise is independent."""
-    counters, cells = series.columns, np.array([size * series.sizes[-1] for size in series.sizes[:-1]])
-    ends = np.cumsum(cells)[:-1]
-    totals = counters.windows((np.array([part.sum() for part in np.split(one[COLUMNS], ends)]) for one in released), windows)
-    of_counts = np.sqrt(np.diagonal(counters.covariance(windows)))
-    weights = 1 / cells
-    return WindowRows(totals @ weights / weights.sum(), of_counts / np.sqrt(weights.sum()), of_counts)

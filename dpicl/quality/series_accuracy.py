@@ -19,11 +19,10 @@ import numpy as np
 
 from dpicl.contract.models import Contract
 from dpicl.methods.common import draws_for
-from dpicl.methods.mst_series import Arrays, Series
+from dpicl.methods.mst_series import Arrays, Series, window_rows
 from dpicl.methods.mst_tabicl import MstTabicl
 from dpicl.pipeline import Cell, Unit
 from dpicl.quality.replicates import learned, scores
-from dpicl.quality.series import window_rows
 from dpicl.tabular.central.exact_counts import variation_of_noise
 from dpicl.types import QueryTable
 
