@@ -16,6 +16,7 @@ from dpicl.methods import METHODS
 SLOW = (
     "a bound on a delivery's texts",
     "a person's rows in every night",
+    "a row count in the log",
     "texts of all periods until now",
     "a text is read in one period",
     "answers that lie too seldom",
@@ -36,8 +37,10 @@ SLOW = (
     "late rows that enter",
     "minimum read from data",
     "noise covers a person's corrections",
+    "noise covers a person's history",
     "noise covers a person's deliveries",
     "noise covers one row: mst_tabicl",
+    "permutation split",
     "rows stay where they are: batches",
     "rows stay where they are: folder",
     "rows stay where they are: query",

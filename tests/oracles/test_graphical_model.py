@@ -54,7 +54,9 @@ def loss(marginals: dict[tuple[int, ...], np.ndarray], counts: list[NoisyMargina
     return sum(0.5 * float((((marginals[one.columns] - one.counts) / deviation(one)) ** 2).sum()) for one in counts)
 
 
-@pytest.mark.parametrize(("ways", "epsilon"), [("trees", 1), pytest.param("circles", 10, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize(
+    ("ways", "epsilon"), [pytest.param(*case, marks=pytest.mark.exhaustive) for case in (("trees", 1), ("circles", 10))]
+)
 def test_the_same_counts_give_the_same_marginals_within_their_noise(ways: str, epsilon: int, monkeypatch: pytest.MonkeyPatch) -> None:
     if ways == "circles":  # which take longer to the last digit: the noise of the counts is far larger
         monkeypatch.setattr(fitted, "STEPS", 4000)

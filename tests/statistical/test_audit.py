@@ -27,8 +27,10 @@ from dpicl.tabular.central.group import assign, partition
 from tests.statistical.sizes import RUNS
 
 SLOW = (
+    "aim-release",
     "continual-counts-corrected",
     "continual-counts-replaced",
+    "every-row-release",
     "evolved-release",
     "few-shot-fixed",
     "few-shot-fresh",

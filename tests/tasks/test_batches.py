@@ -43,7 +43,8 @@ def results(place: Place) -> dict[str, bytes]:
     return {name: data for name, data in kept(place.run("r")).items() if name != "plan.json"}
 
 
-@pytest.mark.parametrize("files", [pytest.param(1, marks=pytest.mark.exhaustive), 7])
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("files", [1, 7])
 def test_other_cuts_of_the_files_give_the_same_run(tmp_path: Path, files: int) -> None:
     cut, other = (folder_place(tmp_path / str(number), files=number) for number in (3, 3 + files))
     assert [attempt(place, GRID, pipeline="demo") for place in (cut, other)] == [0, 0]
