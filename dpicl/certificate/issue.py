@@ -73,8 +73,8 @@ def certify(
         artefact = ledger.published(part.release_id)
         if artefact is None:
             raise LedgerError(f"{unit.key}: {cell.key}: nothing is published for this release; expected it before its certificate")
-        for one in dict.fromkeys((release.release_id, part.release_id)):
-            receipts.write_receipt(ledger, release if one == release.release_id else part, settings)
+        for one in {release.release_id: release, part.release_id: part}.values():
+            receipts.write_receipt(ledger, one, settings)
     path = receipts.artefact_of(settings, part).with_name(part.release_id + receipts.CERTIFICATE)
     if path.exists():
         try:

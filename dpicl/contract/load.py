@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from functools import lru_cache
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from dpicl.contract.declared import Declared
 from dpicl.contract.derive import VERSION
 from dpicl.contract.editions import edition, edition_names
 from dpicl.contract.models import Contract
-from dpicl.contract.rules import check_public_digest, check_references
+from dpicl.contract.rules import check_public_digest, check_public_queries, check_references
 from dpicl.contract.series import check_series, check_text_series
 from dpicl.contract.text import FreeText, TextContract
 from dpicl.contract.text_source import PUBLISHED
@@ -84,19 +84,12 @@ def _check_text_references(contract: TextContract, file: str) -> None:
         raise DeclarationError(file, "source.test", "is missing", "a file of held-out texts, which a benchmark is measured on")
     if contract.privacy.budget.benchmark and contract.source.queries is not None:
         raise DeclarationError(file, "source.queries", "has no meaning for a benchmark", "no such key: its held-out texts are public")
-    _check_public_queries(contract, file)
+    private = [contract.source.train.file if contract.source.train else None, contract.source.deliveries]
+    check_public_queries(contract.source.queries, private, "source.queries", file)
     for split, source in (("train", contract.source.train), ("test", contract.source.test)):
         if source is not None and source.sha256 is not None:
             check_public_digest(contract, f"source.{split}.sha256", file)
     _check_methods(contract, file)
-
-
-def _check_public_queries(contract: TextContract, file: str) -> None:
-    """Raises DeclarationError: the file of queries is a private one, whose texts any model would see."""
-    source = contract.source
-    private = [one for one in (source.train and source.train.file, source.deliveries) if one]
-    if source.queries is not None and any(PurePosixPath(source.queries.file).is_relative_to(PurePosixPath(one)) for one in private):
-        raise DeclarationError(file, "source.queries", "is one of the private files", "a public file, which any model may see")
 
 
 def _check_editions(contract: TextContract, file: str) -> None:

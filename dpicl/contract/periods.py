@@ -21,12 +21,13 @@ MOST_PERIODS = 2048
 _DAYS = {"day": 1, "week": 7}
 _MONTHS = {"month": 1, "quarter": 3, "year": 12}
 _SHAPES: dict[str, tuple[str, str]] = {
-    r"\d{4}-\d{2}-\d{2}": ("%Y-%m-%d", ""),
-    r"\d{4}-W\d{2}": ("%G-W%V-%u", "-1"),
-    r"\d{4}-\d{2}": ("%Y-%m", ""),
-    r"\d{4}-Q[1-4]": ("%Y-Q%m", ""),
-    r"\d{4}": ("%Y", ""),
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}": ("%Y-%m-%d", ""),
+    r"[0-9]{4}-W[0-9]{2}": ("%G-W%V-%u", "-1"),
+    r"[0-9]{4}-[0-9]{2}": ("%Y-%m", ""),
+    r"[0-9]{4}-Q[1-4]": ("%Y-Q%m", ""),
+    r"[0-9]{4}": ("%Y", ""),
 }
+"""By kind, shortest last; digits of other scripts would be another name of the same time."""
 
 
 def period_at(every: Every, when: datetime) -> str:
@@ -68,7 +69,7 @@ def read_period(text: str) -> str:
     if text == ONCE:
         return text
     for shape, (form, more) in _SHAPES.items():
-        if re.fullmatch(shape, text, re.ASCII):
+        if re.fullmatch(shape, text):
             try:
                 datetime.strptime(text + more, form).replace(tzinfo=UTC)
             except ValueError:

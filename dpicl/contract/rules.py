@@ -6,6 +6,7 @@ import string
 from collections.abc import Iterable
 from itertools import pairwise
 from math import ceil, prod
+from pathlib import PurePosixPath
 
 from dpicl.contract.columns import (
     MISSING,
@@ -22,6 +23,8 @@ from dpicl.contract.columns import (
 )
 from dpicl.contract.declared import Declared
 from dpicl.contract.models import Contract
+from dpicl.contract.sources import QueryFile
+from dpicl.contract.text_source import TextFile
 from dpicl.errors import DeclarationError
 from dpicl.types import LABEL
 
@@ -145,9 +148,16 @@ def resolve_parts(
     return tuple(rest if part == "rest" else tuple(part) for part in parts)
 
 
+def check_public_queries(queries: QueryFile | TextFile | None, private: Iterable[str | None], key: str, file: str) -> None:
+    """Raises DeclarationError: the file of queries is, or lies in, one of the private places, whose rows any model would see."""
+    if queries is not None and any(PurePosixPath(queries.file).is_relative_to(place) for place in private if place):
+        raise DeclarationError(file, key, "is one of the private files", "a public file, which any model may see")
+
+
 def _check_held_out(contract: Contract, file: str) -> None:
     """A benchmark holds rows out; any other table may name public rows to measure on, or charge for held-out ones."""
-    split = contract.split
+    split, source = contract.split, contract.source
+    check_public_queries(contract.queries, [source.file, source.folder, source.deliveries], "queries", file)
     charged = split is not None and split.evaluation_epsilon is not None
     for key, stated in (("queries", contract.queries is not None), ("split.evaluation_epsilon", charged)):
         if stated and contract.label is None:

@@ -118,9 +118,8 @@ def fetch_published(contract: TextContract, settings: Settings) -> FetchedTexts:
     pinned = before.get("files", {}) if before.get("revision", version) == version else {}  # of another commit nothing is known
     if published is not None and published.hub and settings.hub.rstrip("/") != HUB:
         for file in (published.train, published.test):
-            if not (
-                file.sha256 or pinned.get(file.file)
-            ):  # else whatever a server says would count as published, and be spent without a budget
+            # else whatever a server says would count as published, and be spent without a budget
+            if not (file.sha256 or pinned.get(file.file)):
                 raise SourceError(
                     f"{contract.name}: {file.file}: no digest of it is stated, and HF_ENDPOINT names another server than the hub; expected "
                     f"`sha256` in the contract, or a first download from {HUB}"

@@ -228,9 +228,8 @@ class UnitReleases:
                 f"{self.folder.unit.key}: {cell.key}: an artefact stands under this release's name, and the ledger does not know it; "
                 f"restore the ledger from a backup, or `dpicl ledger adopt`"
             )
-        if (
-            METHODS[self.folder.unit.method].model_reads_rows and PERIODS not in release.parameters
-        ):  # a horizon has rows read by its periods
+        # of a horizon no row is read: its periods' releases read them
+        if METHODS[self.folder.unit.method].model_reads_rows and PERIODS not in release.parameters:
             ledger.take_up(release, differing=[WRITER])
         answer = ledger.reserve(release, first=account_of(self.folder.declared, self.folder.unit.method))
         write_receipt(ledger, release, settings)

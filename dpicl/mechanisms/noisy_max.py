@@ -112,9 +112,8 @@ def bounded_range_maxima(candidate_sets: Iterable[Iterable[int]], *, epsilon: Fr
         votes = np.stack([sets[place][some].astype(object) for place, some in zip(waiting, tried, strict=True)])
         gaps, denominator = (largest[waiting, np.newaxis] - votes) * epsilon.numerator, epsilon.denominator * spread
         bits = _INT64_BITS - denominator.bit_length()
-        if (
-            bits >= _FEWEST_BITS and gaps.max() < 1 << _INT64_BITS
-        ):  # small numbers are compared faster; ties of few bits are settled exactly
+        # small numbers are compared faster; ties of few bits are settled exactly
+        if bits >= _FEWEST_BITS and gaps.max() < 1 << _INT64_BITS:
             heads = bernoulli_exps(gaps.astype(np.int64).ravel(), denominator, stream, bits=min(bits, _BITS)).reshape(tried.shape)
         else:
             heads = bernoulli_exps(gaps.ravel(), denominator, stream).reshape(tried.shape)

@@ -268,6 +268,7 @@ def test_a_contract_that_names_a_delivery_or_the_folder_charges_the_same_account
         ({"source": {**SOURCE, "file": "v.csv"}}, "more than one place for the rows"),
         ({"source": {"file": "v.csv", "arrived": "day", "undelivered": "empty"}}, "source.undelivered: has no meaning without"),
         ({"source": {"file": "v.csv", "arrived": "day", "undelivered": "refused"}}, "source.undelivered: has no meaning without"),
+        ({"queries": {"file": f"{NAME}/2026-03-01.csv"}}, "queries: is one of the private files"),
         ({"releases": {}}, "source.deliveries: has no meaning without a horizon"),
         ({"checks": [{"rule": "row_count", "at_least": 5}]}, "is row_count of deliveries"),
         ({"checks": [{"rule": "unique"}]}, "is unique of deliveries"),

@@ -22,8 +22,7 @@ import pyarrow as pa
 
 from dpicl.contract.models import Contract
 from dpicl.files.deliveries import by_period, check_delivered
-from dpicl.tabular.reading.parse import typed_table
-from dpicl.tabular.reading.read import SUFFIXES, read_table
+from dpicl.tabular.reading.read import SUFFIXES, no_rows, read_table
 from dpicl.tabular.reading.survey import place_of
 
 PERIOD = ":period"
@@ -47,8 +46,7 @@ def read_deliveries(contract: Contract, data_folder: Path | None, periods: Itera
     names, files, wanted = contract.releases.calendar.periods, delivered(contract, data_folder), sorted(set(periods))
     if contract.source.undelivered == "refused":
         check_delivered(files, [names[period - 1] for period in wanted], contract.name, str(contract.source.deliveries), SUFFIXES)
-    nothing = pa.table({name: pa.array([], pa.string()) for name in contract.read_columns})
-    tables = [_of_period(typed_table(nothing, contract, contract.name, part=True), 0)]
+    tables = [_of_period(no_rows(contract), 0)]
     for period in wanted:
         if (file := files.get(names[period - 1])) is not None:
             tables.append(_of_period(read_table(place_of(data_folder or Path(), file, contract), contract, part=True), period))

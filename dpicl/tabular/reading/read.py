@@ -37,8 +37,7 @@ def read_table(path: Path | Stored, contract: Contract, *, part: bool = False) -
         raise DataError(path.name, "is of an unknown kind; expected a name that ends in " + ", ".join(SUFFIXES))
     data = read_bytes(path, part=part)
     if part and not data.strip():  # of nothing there is no header either
-        nothing = pa.table({name: pa.array([], pa.string()) for name in contract.read_columns})
-        return typed_table(nothing, contract, path.name, part=True)
+        return no_rows(contract)
     if path.suffix == ".parquet":
 
         def columns_to_read(names: list[str]) -> list[str]:
@@ -49,6 +48,11 @@ def read_table(path: Path | Stored, contract: Contract, *, part: bool = False) -
     else:
         columns = read_csv(data, lambda names: check_columns(names, contract, path.name), path.name)
     return typed_table(columns, contract, path.name, part=part)
+
+
+def no_rows(contract: Contract) -> pa.Table:
+    """A table of none, typed as `read_table` types it."""
+    return typed_table(pa.table({name: pa.array([], pa.string()) for name in contract.read_columns}), contract, contract.name, part=True)
 
 
 def read_text_table(path: Path) -> pa.Table:

@@ -27,7 +27,7 @@ from dpicl.files.objects import SCHEME, Stored, store_settings
 from dpicl.files.visit import BaseUrls, FetchLimits, Progress, Visit
 from dpicl.installed import extra_of
 from dpicl.tabular.reading.database import check_address, query_batches
-from dpicl.tabular.reading.deliveries import delivered, read_deliveries
+from dpicl.tabular.reading.deliveries import delivered
 from dpicl.tabular.reading.parse import typed_table
 from dpicl.tabular.reading.read import canonical_order, read_table, rows_digest
 from dpicl.tabular.reading.survey import BATCH_ROWS, WHOLE_ROWS, folder_files, survey
@@ -48,10 +48,8 @@ def load_source(contract: Contract, *, data_folder: Path | None, cache_folder: P
     if source.query is not None:
         table = _in_one(list(query_batches(contract, source.query, BATCH_ROWS)))
         return _verified(table, contract, f"{where}: query")
-    if source.deliveries is not None:  # all of the horizon that are there, as one table
-        names = contract.releases.calendar.periods
-        there = [names.index(period) + 1 for period in delivered(contract, data_folder) if period in names]
-        return _verified(read_deliveries(contract, data_folder, there), contract, f"{where}: {source.deliveries}")
+    if source.deliveries is not None:  # of which late ones, and those to come, must not be read
+        raise SourceError(f"{where}: its deliveries are read one by one, by the command that counts them")
     if source.folder is not None:
         files = survey(contract, data_folder)
         assert files is not None

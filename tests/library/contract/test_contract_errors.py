@@ -116,6 +116,13 @@ BROKEN: dict[str, tuple[Callable[[Any], None], str, str]] = {
     "neighbours": (put("privacy", "neighbours")("both"), "privacy.neighbours", "expected 'add-or-remove-one' or 'replace-one'"),
     "person without an id": (put("privacy", "unit")("person"), "privacy", "expected `person:` exactly when `unit: person`"),
     "a benchmark without a split": (lambda content: content.pop("split"), "split", "how a benchmark's rows are held out"),
+    "queries of private rows": (
+        lambda content: content.update(
+            privacy={"budget": {"epsilon": 1}}, queries={"file": content["source"]["file"]}, split={"test_fraction": 0.2}
+        ),
+        "queries",
+        "is one of the private files",
+    ),
     "queries of a benchmark": (put("queries")({"file": "public.csv"}), "queries", "its held-out rows are public"),
     "a charge on a benchmark": (put("split", "evaluation_epsilon")(1), "split.evaluation_epsilon", "nothing is charged"),
     "an evaluation for nothing": (put("split", "evaluation_epsilon")(0), "split.evaluation_epsilon", "expected"),
