@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import httpx
 import yaml
 from prefect import serve
 from prefect.client.orchestration import get_client
 from prefect.deployments.runner import EntrypointType
+from prefect.exceptions import ObjectNotFound, PrefectException
 from prefect.schedules import Cron
 from rich.console import Console
 
@@ -87,7 +90,7 @@ def write_prefect_file(file: Path, pipelines: Pipelines, pool: str | None) -> in
 
 
 def serve_pipelines(settings: Settings, console: Console, notify: str | None = None) -> None:
-    """Serve until interrupted.
+    """Serve until interrupted; schedules that nobody serves are paused then.
 
     Raises:
         RunError: no Prefect server is named, it does not answer, or work pools run everything.
@@ -96,7 +99,8 @@ def serve_pipelines(settings: Settings, console: Console, notify: str | None = N
     own = {name: one for name, one in pipelines.items() if not _own_pool(one)}
     if not own:
         raise RunError("every pipeline names a work pool; expected `dpicl deploy` and workers of these pools, or one without")
-    with orphans_looked_after(list(own), settings), cleaned_daily(settings):  # orphans of a pool are its workers'
+    watched = orphans_looked_after(list(own), settings)  # orphans of a pool are its workers'
+    with watched, cleaned_daily(settings), _paused_at_the_end(own, console):
         served: list[Any] = [
             sweep.to_deployment(
                 **_deployment(name, one),
@@ -105,7 +109,23 @@ def serve_pipelines(settings: Settings, console: Console, notify: str | None = N
             )
             for name, one in own.items()
         ]
-        serve(*served, limit=MAX_AT_ONCE)
+        serve(*served, limit=MAX_AT_ONCE, pause_on_shutdown=False)
+
+
+@contextmanager
+def _paused_at_the_end(names: Collection[str], console: Console) -> Iterator[None]:
+    """Prefect's own pausing leaves out an interrupt before its runner has started."""
+    try:
+        with suppress(KeyboardInterrupt):
+            yield
+    finally:
+        try:
+            with get_client(sync_client=True) as client:
+                for name in names:
+                    with suppress(ObjectNotFound):
+                        client.pause_deployment(client.read_deployment_by_name(f"{sweep.name}/{name}").id)
+        except (httpx.HTTPError, PrefectException):
+            console.print("The server does not answer: schedules of the pipelines are not paused, and their runs will wait as late.")
 
 
 def prepare_server(settings: Settings, console: Console, notify: str | None) -> Pipelines:

@@ -258,10 +258,23 @@ def test_a_run_that_hangs_is_killed_after_the_time_of_its_schedule_and_goes_on(w
     assert (folder / "report.html").exists()
 
 
-def test_serve_stops_when_interrupted_and_pauses_its_schedules(world: World, declared: dict[str, Any], serving: Serving) -> None:
+def interrupt(serving: Serving) -> None:
     os.kill(serving.process.pid, signal.SIGINT)
     _, err = serving.process.communicate(timeout=60)
     assert "Traceback" not in err, err
     assert serving.process.returncode == 0
-    found = deployments(world)
-    assert all(found[name]["paused"] for name in declared)
+
+
+def test_serve_stops_when_interrupted_and_pauses_its_schedules(world: World, declared: dict[str, Any], serving: Serving) -> None:
+    interrupt(serving)
+    assert all(deployments(world)[name]["paused"] for name in declared)
+
+
+@pytest.mark.exhaustive
+def test_serve_interrupted_in_its_start_leaves_no_schedule_that_nobody_serves(
+    world: World, declared: dict[str, Any], serving: Serving
+) -> None:
+    serving.start()
+    until(lambda: not all(deployments(world)[name]["paused"] for name in declared), 120, "the first deployment", every=0.02)
+    interrupt(serving)
+    assert all(deployments(world)[name]["paused"] for name in declared)
