@@ -9,6 +9,8 @@ from sqlalchemy import BigInteger, Boolean, Column, Float, ForeignKey, Index, In
 
 SCHEMA = "0003"
 """The newest migration, which this code needs."""
+BATCH = 1000
+"""Rows that are held at once where all of a long table are read."""
 
 metadata = MetaData()
 

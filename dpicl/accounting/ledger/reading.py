@@ -22,6 +22,7 @@ from dpicl.accounting.ledger import budget, chain, opening, restoring, rows
 from dpicl.accounting.ledger.anchor import Anchor, Head
 from dpicl.accounting.ledger.database import Database
 from dpicl.accounting.ledger.models import accounts, assets, entries, records
+from dpicl.accounting.ledger.replay import ReplayedRows
 from dpicl.accounting.ledger.values import Account, Entry, OdometerReading, Quote
 from dpicl.errors import PrivacyError
 
@@ -108,7 +109,7 @@ class Readings:
 
     def caps_before_settling(self) -> dict[str, Account]:
         """Accounts with a cap as they were before they became accounts of data assets; none if they always were."""
-        replay = chain.ReplayedRows()
+        replay = ReplayedRows()
         with self._database.reading() as connection:
             settled = connection.execute(select(records.c.sequence).where(records.c.kind == "settled")).scalar()
             earlier = select(records).where(records.c.kind.in_(("opened", "cap")), records.c.sequence < (settled or 0))

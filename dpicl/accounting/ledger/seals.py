@@ -13,12 +13,15 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from heapq import merge
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, insert, select
 
 from dpicl.accounting.ledger.keys import canonical
-from dpicl.accounting.ledger.models import drawings, entries, seals
+from dpicl.accounting.ledger.models import BATCH, drawings, entries, seals
 from dpicl.errors import LedgerRefusedError
 
 _DIGITS = "0123456789abcdef"
@@ -31,6 +34,7 @@ _CHARGED, _BEGUN = (
     select(what).where(column >= bindparam("leaf"), column < bindparam("after"))
     for what, column in ((entries, entries.c.release_id), (drawings.c.release_id, drawings.c.release_id))
 )
+_ALL_CHARGED, _ALL_BEGUN = select(entries).order_by(entries.c.release_id), select(drawings.c.release_id).order_by(drawings.c.release_id)
 _BESIDE = select(seals).where(seals.c.prefix.in_(bindparam("beside", expanding=True)))
 _OLD = delete(seals).where(seals.c.prefix.in_(bindparam("old", expanding=True)))
 
@@ -61,12 +65,9 @@ def seal_all(connection: Connection) -> None:
 
 def expected(connection: Connection) -> dict[str, str]:
     """All digests by prefix, from the rows that are there."""
-    by_leaf: dict[str, list[Any]] = defaultdict(list)
-    for row in connection.execute(select(entries).execution_options(yield_per=1000)):
-        by_leaf[row.release_id[:_DEPTH]].append(dict(row._mapping))
-    for release_id in connection.execute(select(drawings.c.release_id)).scalars():
-        by_leaf[release_id[:_DEPTH]].append(release_id)
-    nodes = {leaf: _leaf(rows) for leaf, rows in by_leaf.items()}
+    charged, begun = (connection.execute(rows.execution_options(yield_per=BATCH)) for rows in (_ALL_CHARGED, _ALL_BEGUN))
+    told = merge(((row.release_id, dict(row._mapping)) for row in charged), ((name, name) for name in begun.scalars()), key=itemgetter(0))
+    nodes = {leaf: _leaf(row for _, row in rows) for leaf, rows in groupby(told, lambda pair: pair[0][:_DEPTH])}
     for depth in range(_DEPTH - 1, -1, -1):
         children: dict[str, dict[str, str]] = defaultdict(dict)
         for prefix, digest in nodes.items():
