@@ -49,17 +49,17 @@ def filled(folder: Path, count: int) -> str:
     url, anchor = f"sqlite:///{folder}/ledger.db", folder / "anchor"
     with Ledger.open(url, KEY, anchor) as ledger:
         ledger.ensure_account(ACCOUNT)
-    database = Database(url)
-    with database.writing() as connection:
-        end = chain.read_head(connection)
-        spent = canonical(Spent.nothing().as_json())
-        for first in range(0, count, BATCH):
+    database, spent, end = Database(url), canonical(Spent.nothing().as_json()), Head()
+    for first in range(0, count, BATCH):
+        with database.writing() as connection:  # each durable by itself: a log of all would be as long as the ledger
+            end = end if first else chain.read_head(connection)
             written = list(_records(end, range(first, min(count, first + BATCH)), spent))
             connection.execute(insert(records), [record for pair in written for record in pair[:3]])
             connection.execute(insert(entries), [pair[3] for pair in written])
             connection.execute(insert(drawings), [{"release_id": pair[3]["release_id"]} for pair in written])
             end = Head(end.sequence + 3 * len(written), written[-1][2]["hash"])
-        connection.execute(update(head).values(sequence=end.sequence, hash=end.hash))
+            connection.execute(update(head).values(sequence=end.sequence, hash=end.hash))
+    with database.writing() as connection:
         connection.execute(insert(totals).values(account=ACCOUNT.name, spent=spent))
         seals.seal_all(connection)
         end = chain.append(connection, KEY, end, "cap", {"account": ACCOUNT.name, "epsilon_cap": ACCOUNT.epsilon_cap, "delta_cap": 0.0})

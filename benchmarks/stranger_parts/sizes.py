@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import subprocess
 import sys
 import tempfile
@@ -18,7 +17,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.figures import Figures
+from benchmarks.figures import Figures, children
 from benchmarks.installation.new_user import REPOSITORY, new_visitor
 
 PACKAGES, MEGABYTES, DEMO_MINUTES = 40, 550, 3.0
@@ -69,18 +68,13 @@ def _demo(figures: Figures) -> None:
         visitor = new_visitor(Path(scratch))
         visitor.types(f"git clone --quiet {REPOSITORY} dpicl")
         visitor.folder /= "dpicl"
-        before, started = _processor_seconds(), time.perf_counter()
+        before, started = children(), time.perf_counter()
         visitor.types(f"make .venv/.ready-to-run PYTHON={_PYTHON}")
-        between = _processor_seconds()
+        between = children()
         visitor.types("make demo")
-        minutes, after = (time.perf_counter() - started) / 60, _processor_seconds()
+        minutes, after = (time.perf_counter() - started) / 60, children()
         print(f"processors: {between - before:.0f} s for the installation, {after - between:.0f} s for the run")
     figures.at_most("fresh-machine-to-report-minutes", minutes, DEMO_MINUTES, " min")
-
-
-def _processor_seconds() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 def main() -> None:
