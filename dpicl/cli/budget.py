@@ -16,6 +16,7 @@ from dpicl.engine.forecast_series import series_forecasts
 from dpicl.engine.pipelines import load_pipelines
 from dpicl.engine.quote import AccountQuote, differing_caps, payer
 from dpicl.engine.receipts import write_cap
+from dpicl.engine.received import NOTHING_CHARGED
 from dpicl.engine.releases import open_ledger
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
@@ -66,8 +67,10 @@ def print_forecasts(*, as_json: bool) -> None:
     lines: list[ForecastAccount] = []
     scheduled = {name: pipeline for name, pipeline in load_pipelines(settings.pipelines).pipelines.items() if pipeline.schedule}
     refused: list[DpiclError] = []
+    uncharged: list[str] = []
     for name, pipeline in scheduled.items():
         try:
+            uncharged += [name] if pipeline.reports or (pipeline.schedule and "reports" in pipeline.schedule.parameters) else []
             for line in forecast(name, pipeline, settings):
                 until = "end of horizon" if line.is_enough else f"{line.lasts_until:%Y-%m-%d}" if line.lasts_until else "no run"
                 table.add_row(name, line.account, number(line.left), number(line.cost), str(line.affordable), str(line.due), until)
@@ -81,6 +84,7 @@ def print_forecasts(*, as_json: bool) -> None:
         console.print(table)
         note(
             f"{len(scheduled)} scheduled pipelines; epsilon in nats; repeating a release within its period is free; benchmarks have no cap",
+            *([f"{', '.join(uncharged)}: {NOTHING_CHARGED[0].lower()}{NOTHING_CHARGED[1:]}"] if uncharged else []),
             *(one.sentence for one in series_forecasts(settings)),
         )
     if refused:
