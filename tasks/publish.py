@@ -27,7 +27,7 @@ from dpicl.engine.artefacts import read_released, read_texts
 from dpicl.engine.collect import MANIFEST
 from dpicl.engine.files import read_json
 from dpicl.engine.forecast import Forecast, forecast
-from dpicl.engine.received import counted_of
+from dpicl.engine.received import NOTHING_CHARGED, counted_of
 from dpicl.engine.releases import open_ledger
 from dpicl.engine.run_folder import open_unit, read_plan
 from dpicl.engine.settings import Settings
@@ -176,6 +176,10 @@ def show_budget(run: str) -> str:
     """Accounts with a cap as a table; a warning, and an event, for those that will not outlast the schedule."""
     folder, settings = Path(run), Settings.current()
     plan = read_plan(folder)
+    if plan.pipeline.reports is not None:
+        key = artifact_key("budget", plan.pipeline_name)
+        create_markdown_artifact(key=key, markdown=NOTHING_CHARGED, description="Budget: nothing is charged")
+        return "no account"
     rows, forecasts = [], dict[str, Forecast]()
     try:
         forecasts = {line.account: line for line in forecast(plan.pipeline_name, plan.pipeline, settings)}

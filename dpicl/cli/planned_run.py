@@ -13,7 +13,7 @@ from typing import Any
 from dpicl.cli.budget import print_quotes, warn_of_caps
 from dpicl.cli.contributed import FLOWS
 from dpicl.cli.stopping import when_stopped
-from dpicl.cli.terminal import Count, check_state, console, counted, errors, note, say
+from dpicl.cli.terminal import Count, check_state, console, counted, errors, note, say_json
 from dpicl.engine.artefacts import PROMPTS, RESULTS, WRITING
 from dpicl.engine.benchmarks import known_when_read
 from dpicl.engine.collect import left_out
@@ -125,10 +125,12 @@ def print_dry_run(pipeline: str, changes: dict[str, Any], run_id: str | None, *,
         check_plan(plan, settings)
     to = errors if as_json else console
     quotes = quote_plan(plan, settings, units.values())
-    if plan.pipeline.reports is None or as_json:
+    if plan.pipeline.reports is None:
         print_quotes(quotes, as_json=as_json)
     else:
-        say(NOTHING_CHARGED)
+        note(NOTHING_CHARGED, to=to)
+        if as_json:
+            say_json([])
     warn_of_caps(plan_accounts(plan, settings), settings, to)
     if not resume:
         check_quotes(quotes)

@@ -36,6 +36,8 @@ class AccountQuote:
 
 def quote_plan(plan: Plan, settings: Settings, units: Iterable[Unit] | None = None) -> list[AccountQuote]:
     """One line per account that a plan's units (or some) spend from; opens accounts, spends nothing. An edited ledger is refused first."""
+    if plan.pipeline.reports is not None:
+        return []  # where nothing is charged no ledger is made
     with open_ledger(settings) as ledger:
         ledger.verify()
         quotes = []

@@ -36,9 +36,7 @@ from dpicl.tabular.reports.count import Received, count_reports
 from dpicl.tabular.reports.files import report_files
 
 NOTHING_CHARGED = "No account is charged: clients pay from their own wallets, and rows of reports are post-processing."
-NO_TRUE_ROWS = (
-    "Nobody holds true rows here: what the answers would be without privacy is not known, and no baseline is fitted on such rows."
-)
+NO_TRUE_ROWS = "Nobody holds true rows here: baselines on these, which would show what privacy costs, are left out."
 FACTS, COUNTS = "reports/{dataset}.json", "reports/{dataset}.npz"
 """Of a run: what was counted, and the counts by the name of their collection."""
 

@@ -124,9 +124,7 @@ class Collection:
         of, reports = ("person", person.max_rows) if person else ("client", 1)
         each = f", and {reports * self.sending_epsilon:.4g}-LDP in any one sending" if self.sending_epsilon else ""
         whole = f"{reports * self.questions.guarantee.epsilon:.4g}-LDP before they leave it, however often they are sent"
-        return (
-            f"Reports of a {of} that runs `python -m dpicl.client` with one wallet are {whole}{each}; everything after is post-processing."
-        )
+        return f"Reports of a {of} that runs python -m dpicl.client with one wallet are {whole}{each}; everything after is post-processing."
 
     def column_errors(self, clients: int) -> dict[str, float]:
         """See `expected_errors`: by the noise of the reports as they are sent."""

@@ -53,6 +53,7 @@ from dpicl.tabular.prompts.serialize import local_demonstrations, local_queries
 from dpicl.tabular.reading.encode import LocalEncoding, encode_queries
 from dpicl.tabular.values import RowForm, local_form
 from dpicl.types import PrivateCodes, PrivateTable, QueryTable, ReleasedRows, Table
+from dpicl.yaml_file import validate
 
 _FEW_CELLS = 1 << 14
 """Of so many a model of all cells is fitted in a moment."""
@@ -107,7 +108,8 @@ class LdpTabicl(RowMethod[Collected]):
         """See `TabularMethod`."""
         usual = {"design": DEFAULT_DESIGN, "estimator": usual_estimator(encoding_of(contract, LdpVariant()).sizes)}
         missing = {name: choice for name, choice in usual.items() if name not in options.model_fields_set}
-        return LdpOptions.model_validate({**{name: getattr(options, name) for name in LdpOptions.model_fields}, **missing})
+        stated = {name: getattr(options, name) for name in LdpOptions.model_fields}
+        return validate(LdpOptions, {**stated, **missing}, f"options.{self.name} with reports")
 
     def collections(self, contract: Contract, unit: Unit, sending_epsilon: float | None) -> dict[Cell, Collection]:
         """See `TabularMethod`."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dpicl.contract.periods import ONCE
 from dpicl.engine.received import Counted
 from dpicl.report import words
-from dpicl.report.blocks import Block, Cell, Table, Text
+from dpicl.report.blocks import Block, Cell, Heading, Table, Text
 
 _SHOWN = 12
 """Digits of a name."""
@@ -48,8 +48,10 @@ def section(counted: Sequence[Counted]) -> list[Block]:
         if one.sending_epsilon is not None:
             about += f", of one sending {words.epsilon(one.sending_epsilon)}"
         kinds = tuple((Cell(kind), Cell(f"{number:,}")) for kind, number in one.received.kinds.items())
-        blocks.append(Table(f"Reports by kind: {about}", (*Cell.of_text("kind"), Cell("reports")), kinds))
+        label = f"Reports by kind: {about}"
+        blocks += [Heading(label), Table(label, (*Cell.of_text("kind"), Cell("reports")), kinds)]
         if one.errors:
             errors = tuple((Cell(name), Cell(words.number(error))) for name, error in one.errors.items())
-            blocks += [Table("Errors of columns by randomised response", (*Cell.of_text("column"), Cell("error")), errors)]
-    return [*blocks, Text(WHAT_ERRORS_ARE, "small")] if blocks else []
+            label = "Errors of columns by randomised response"
+            blocks += [Heading(label), Text(WHAT_ERRORS_ARE, "small"), Table(label, (*Cell.of_text("column"), Cell("error")), errors)]
+    return blocks
