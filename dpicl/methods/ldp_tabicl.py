@@ -107,9 +107,13 @@ class LdpTabicl(RowMethod[Collected]):
     def as_asked(self, contract: Contract, options: LdpOptions) -> LdpOptions:
         """See `TabularMethod`."""
         usual = {"design": DEFAULT_DESIGN, "estimator": usual_estimator(encoding_of(contract, LdpVariant()).sizes)}
-        missing = {name: choice for name, choice in usual.items() if name not in options.model_fields_set}
-        stated = {name: getattr(options, name) for name in LdpOptions.model_fields}
-        return validate(LdpOptions, {**stated, **missing}, f"options.{self.name} with reports")
+
+        def asked(chosen: LdpVariant) -> dict[str, Any]:
+            stated = {name: getattr(chosen, name) for name in type(chosen).model_fields}
+            return {**stated, **{name: choice for name, choice in usual.items() if name not in chosen.model_fields_set}}
+
+        variants = {name: asked(chosen) for name, chosen in options.variants.items()}
+        return validate(LdpOptions, {**asked(options), "variants": variants}, f"options.{self.name} with reports")
 
     def collections(self, contract: Contract, unit: Unit, sending_epsilon: float | None) -> dict[Cell, Collection]:
         """See `TabularMethod`."""

@@ -159,10 +159,10 @@ def _guarantees(run: Run) -> Iterator[Block]:
     if table.rows:
         count = sum(cell.mark == "differs" for row in table.rows for cell in row)
         differing = f"; {count} {'cell differs' if count == 1 else 'cells differ'} from the paper's Table V" if count else ""
-        yield Text(
-            f"The differential privacy of one release, by nominal ε{differing}. Every ε and seed, and except for LDP-TabICL every k, is a "
-            "release of its own: on private data their costs add up. Nothing is guaranteed at ε = ∞."
-        )
+        own = "Every ε and seed, and except for LDP-TabICL every k, is a release of its own: on private data their costs add up."
+        if manifest.reports:
+            own = "Every ε is a collection of its own, and its cost adds up in each client's wallet; seeds and k cost nothing."
+        yield Text(f"The differential privacy of one release, by nominal ε{differing}. {own} Nothing is guaranteed at ε = ∞.")
         yield table
         statements = tuple(dict.fromkeys(stated.statement for stated in manifest.guarantees if not math.isinf(stated.grid_epsilon)))
         yield Fold(f"Every guarantee as a sentence ({len(statements)})", (Bullets(statements),))
