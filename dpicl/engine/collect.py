@@ -141,23 +141,30 @@ def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
         "budget": [NOTHING_CHARGED] if plan.pipeline.reports else spending_sentences(folder, plan.units, settings),
         **({"reports": [one.as_json() for one in counted]} if plan.pipeline.reports else {}),
         "energy": {"power_watts": settings.power_watts, "kg_co2_per_kwh": KG_CO2_PER_KWH},
-        "not_protected": [
-            *(_BENCHMARK if any(one.evaluation == "public" for name, one in contracts.items() if name not in charged) else ()),
-            *(_CLIENTS if plan.pipeline.reports else ()),
-            *(_PUBLIC if any(contract.evaluation == "public" for contract in charged.values()) else ()),
-            *_ALWAYS,
-        ],
+        "not_protected": _not_protected(plan, contracts),
         "evaluation": {name: contract.evaluation for name, contract in charged.items()} | dict.fromkeys(unlabelled, "no label"),
         "evaluation_noise": _evaluation_noise(units, contracts),
         "smaller_than_published": smaller_than_published(units, contracts),
-        "left_out": [*left_out(plan, contracts), *([NO_TRUE_ROWS] if plan.pipeline.reports else [])],
+        "left_out": left_out(plan, contracts),
     }
+
+
+def _not_protected(plan: Plan, contracts: Mapping[str, Declared]) -> list[str]:
+    """Sentences on what a run tells of without noise."""
+    public = {one.privacy.budget.benchmark for one in contracts.values() if one.evaluation == "public"}
+    return [
+        *(_BENCHMARK if True in public else ()),
+        *(_CLIENTS if plan.pipeline.reports else ()),
+        *(_PUBLIC if False in public else ()),
+        *_ALWAYS,
+    ]
 
 
 def left_out(plan: Plan, contracts: Mapping[str, Declared]) -> list[str]:
     """Sentences on baselines that the pipeline names and nobody pays for."""
     asked = ((METHODS[unit.method], contracts[unit.dataset]) for unit in plan.units.values() if unit.baselines)
-    return list(dict.fromkeys(sentence for method, contract in asked if (sentence := method.without_baselines(contract))))
+    sentences = dict.fromkeys(sentence for method, contract in asked if (sentence := method.without_baselines(contract)))
+    return [*sentences, *([NO_TRUE_ROWS] if plan.pipeline.reports else [])]
 
 
 def _evaluation_noise(units: Iterable[Unit], contracts: Mapping[str, Declared]) -> list[dict[str, Any]]:

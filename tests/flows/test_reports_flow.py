@@ -13,7 +13,7 @@ from dpicl.engine.received import counted_of
 from dpicl.engine.stages import receive as stages
 from tests.cli.test_client_years import reports
 from tests.cli.test_collect import holders
-from tests.harness import World, shop, shop_rows
+from tests.harness import World, run_here, shop, shop_rows
 
 CONTRACT = "clinic"
 
@@ -49,6 +49,12 @@ def test_the_task_that_counts_is_tried_again_and_shows_kinds_and_no_client(world
     run = world.sweep("reported", changes, pipeline="private")
     (counted,) = counted_of(run, CONTRACT)
     assert (counted.received.counted, counted.received.duplicate, counted.received.malformed) == (200, 100, 1)
+    with world.entered():
+        here = run_here("reported-here", "private", **changes)
+    assert counted_of(here, CONTRACT) == [counted]
+    for file in ("released_reports.npz", "released_rows.npz", "results.json"):
+        place = f"units/ldp_tabicl__{CONTRACT}__seed0/{file}"
+        assert (here / place).read_bytes() == (run / place).read_bytes(), "another executor"
     tasks = {one["name"].split()[0]: one for one in world.task_runs("reported")}
     assert tasks["receive"]["run_count"] == 2 and tasks["receive"]["state_name"] == "Completed"
     assert not {"ingest", "charge", "randomise", "release"} & set(tasks)
