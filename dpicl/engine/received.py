@@ -105,7 +105,7 @@ def check_reports(reports: Reports, plan: Plan, contract: Contract, settings: Se
     """What a run refuses before a report is read.
 
     Raises:
-        PrivacyError: the contract is a benchmark's; ParameterError: no client answers so, or the folder of closed periods is none.
+        PrivacyError: the contract is a benchmark's; ParameterError: no client answers so, or a period cannot be closed.
         DataError: there are no reports at that place; SourceError: the store does not say.
     """
     if contract.privacy.budget.benchmark:
@@ -116,9 +116,17 @@ def check_reports(reports: Reports, plan: Plan, contract: Contract, settings: Se
         collections_of(plan, contract, unit)
     report_files(place_of(reports.at, settings))
     if reports.close is not None:
-        folder = Path(place_of(reports.close, settings))
-        if reports.close.startswith(SCHEME) or (folder.exists() and not folder.is_dir()):
-            raise ParameterError("close", folder.name, "a folder of this machine")
+        _check_closing(reports.close, plan.period_of(contract.name), settings)
+
+
+def _check_closing(close: str, period: str, settings: Settings) -> None:
+    folder = Path(place_of(close, settings))
+    if close.startswith(SCHEME) or (folder.exists() and not folder.is_dir()):
+        raise ParameterError("close", folder.name, "a folder of this machine")
+    if period == ONCE:  # the first run would close it for good, and every later report be late
+        raise ParameterError(
+            "close", folder.name, "no such key where reports have no period; or `releases: {every: day}` in the contract, or --period"
+        )
 
 
 def count_collection(

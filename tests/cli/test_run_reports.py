@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from dpicl.contract.periods import clock, period_before
 from dpicl.engine.artefacts import read_draws
 from dpicl.engine.execute import InProcess, run_units
 from dpicl.engine.forecast import forecast
@@ -33,6 +34,7 @@ from tests.tasks.stages import in_process
 Capture = pytest.CaptureFixture[str]
 EPSILON = "8"
 CHANGES: dict[str, Any] = {"datasets": ["shop"], "epsilons": [EPSILON], "shots": [2], "model": "fake", "baselines": False}
+LAST_YEAR = period_before("year", clock())
 UNIT = "units/ldp_tabicl__shop__seed0"
 
 
@@ -42,7 +44,7 @@ def sent(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     contract = tmp_path_factory.mktemp("clients") / "shop.yaml"
     contract.write_text(yaml.safe_dump(shop(private=True), sort_keys=False))
     how, dated = ("--epsilon", EPSILON, "--cap", "100"), {}
-    for period in ("once", FIRST, SECOND):
+    for period in ("once", FIRST, SECOND, LAST_YEAR):
         dated[period] = reports(contract, holders(300), *how, "--period", period)
     return {**dated, "two levels": reports(contract, holders(300), *how, "--sending-epsilon", "4", "--period", FIRST)}
 
@@ -199,15 +201,15 @@ def test_a_run_goes_on_with_what_it_has_counted_whatever_comes_or_goes(shop_plac
 @pytest.mark.parametrize("closes", [False, True])
 def test_a_run_that_is_killed_goes_on_with_what_it_has_counted(shop_place: Place, sent: dict[str, list[str]], closes: bool) -> None:
     """It dies at its first new files; reports come before it is resumed."""
-    reports_key: dict[str, Any] = {"at": "reports", **({"close": "closed"} if closes else {})}
-    planned(shop_place, reports=reports_key)
+    planned(shop_place, every="year", reports={"at": "reports", **({"close": "closed"} if closes else {})})
+    deliver(shop_place, "once.jsonl", sent[LAST_YEAR])
     counts = shop_place.run("r") / "reports" / "shop.npz"
     deaths = 0
     while (code := in_process(shop_place.environment, "nightly", {}, "r", "placed")) and not counts.exists():
         assert code == -signal.SIGKILL
         deaths += 1
     before = counts.read_bytes()
-    deliver(shop_place, "once.jsonl", sent["once"][:100])
+    deliver(shop_place, "once.jsonl", sent[LAST_YEAR][:100])
     while in_process(shop_place.environment, "nightly", {}, "r", "placed"):
         deaths += 1
     with shop_place.entered():
@@ -216,9 +218,10 @@ def test_a_run_that_is_killed_goes_on_with_what_it_has_counted(shop_place: Place
 
 
 def test_of_two_commands_that_close_a_period_the_second_counts_what_the_first_closed(
-    shop_place: Place, monkeypatch: pytest.MonkeyPatch
+    shop_place: Place, sent: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     planned(shop_place, reports={"at": "reports", "close": "closed"})
+    deliver(shop_place, "once.jsonl", sent[FIRST])
     write, lost = Closed.write, list[bool]()
 
     def beaten(closed: Closed, path: Path, checker: Any) -> bool:
@@ -228,7 +231,7 @@ def test_of_two_commands_that_close_a_period_the_second_counts_what_the_first_cl
 
     monkeypatch.setattr(Closed, "write", beaten)
     with shop_place.entered():
-        run = received_run("r")
+        run = received_run("r", FIRST)
         assert counted_of(run, "shop")[0].received.closed_with == 300
     assert lost == [True]
 
@@ -251,6 +254,7 @@ def test_of_two_commands_that_close_a_period_the_second_counts_what_the_first_cl
         ((), {"options": {"ldp_tabicl": {"estimator": "clip"}}}, "expected log-linear, em or tree"),
         ((), {"reports": {"at": "reports", "sending_epsilon": 9}}, "below the permanent answer's"),
         ((), {"reports": {"at": "reports", "close": "s3://bucket/closed"}}, "close=closed: expected a folder of this machine"),
+        ((), {"reports": {"at": "reports", "close": "closed"}}, "close=closed: expected no such key where reports have no period"),
         ((), {"reports": {"folder": "reports"}}, "reports.at"),
         (("--epsilons", "3"), {}, "no report counts: 300 reports: 0 counted, 300 of another collection"),
     ],
