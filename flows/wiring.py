@@ -19,15 +19,16 @@ from prefect.exceptions import PrefectException
 from dpicl.engine.artefacts import RESULTS
 from dpicl.engine.execute import FAILURES, Executor, WorkerDied, run_units
 from dpicl.engine.order import Step
-from dpicl.engine.quote import accounts_of, differing_caps
+from dpicl.engine.quote import differing_caps, plan_accounts
 from dpicl.engine.run_folder import Plan, read_plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.stages import validate as rules
+from dpicl.engine.stages.receive import receive
 from dpicl.engine.stages.score import serialize
 from dpicl.report.stages import report_steps, write_report
 from flows.gpus import on_gpus, scoring_workers
 from tasks import validate  # noqa: F401 - in its tasks expectations are evaluated beside our rules
-from tasks.publish import show_budget, show_checks, show_figures, show_overview, show_release, show_results
+from tasks.publish import show_budget, show_checks, show_figures, show_overview, show_release, show_reports, show_results
 from tasks.wrapper import task_of
 
 log = logging.getLogger("dpicl.flows")
@@ -41,8 +42,9 @@ def run_on_prefect(run: Path) -> str:
         DpiclError: the only thing there was to do broke a rule.
     """
     plan, settings = read_plan(run), Settings.from_environment()
-    accounts = accounts_of(((unit.dataset, unit.method) for unit in plan.units.values()), settings)
-    for sentence in differing_caps(accounts, settings):  # on the run's page, since nobody sees the terminal of a scheduled run
+    for sentence in differing_caps(
+        plan_accounts(plan, settings), settings
+    ):  # on the run's page, since nobody sees the terminal of a scheduled run
         log.warning("%s", sentence)
     return run_units(run, OnPrefect(run, plan), report_steps(run))
 
@@ -86,6 +88,8 @@ class OnPrefect(Executor):
         references = step.references
         if step.stage is rules.validate and (self._run / "validation" / f"{references[1]}.json").exists():
             show_checks(*references)
+        if step.stage is receive and error is None:
+            show_reports(*references)
         if step.stage is serialize and error is None:
             show_release(*references)
         if step.stage is write_report and error is None:

@@ -27,6 +27,7 @@ from dpicl.engine.artefacts import read_released, read_texts
 from dpicl.engine.collect import MANIFEST
 from dpicl.engine.files import read_json
 from dpicl.engine.forecast import Forecast, forecast
+from dpicl.engine.received import NOTHING_CHARGED, counted_of
 from dpicl.engine.releases import open_ledger
 from dpicl.engine.run_folder import open_unit, read_plan
 from dpicl.engine.settings import Settings
@@ -47,7 +48,7 @@ from tasks.wrapper import as_task
 MAX_ROWS = 200
 _PAGE = 200
 """Artifacts that the server gives at once."""
-READ_IN_ORDER = ("checks", "released", "results", "figures", "budget", "report")
+READ_IN_ORDER = ("reports", "checks", "released", "results", "figures", "budget", "report")
 """What the keys of artifacts begin with, as the overview lists them."""
 VALIDATION_FAILED, BUDGET_LOW = "dpicl.validation.failed", "dpicl.budget.low"
 """Events: of a data set with the number of failed checks, of an account with costs."""
@@ -115,6 +116,20 @@ def show_checks(run: str, dataset: str) -> str:
     return f"{len(rows)} checks"
 
 
+@_shows("reports", "dataset")
+def show_reports(run: str, dataset: str) -> str:
+    """What became of the clients' reports to each collection: counts by kind, and nothing of a report."""
+    counted = counted_of(Path(run), dataset)
+    rows = [
+        {"collection": one.collection[:12], "epsilon": one.epsilon, "period": one.period, "kind": kind, "reports": number}
+        for one in counted
+        for kind, number in one.received.kinds.items()
+    ]
+    described = f"Reports of {dataset}: how many of each kind, never who sent them"
+    create_table_artifact(key=artifact_key("reports", dataset), table=rows, description=described)
+    return f"{len(counted)} collections"
+
+
 @_shows("release", "unit_key")
 def show_release(run: str, unit_key: str) -> str:
     """What a unit released."""
@@ -161,6 +176,10 @@ def show_budget(run: str) -> str:
     """Accounts with a cap as a table; a warning, and an event, for those that will not outlast the schedule."""
     folder, settings = Path(run), Settings.current()
     plan = read_plan(folder)
+    if plan.pipeline.reports is not None:
+        key = artifact_key("budget", plan.pipeline_name)
+        create_markdown_artifact(key=key, markdown=NOTHING_CHARGED, description="Budget: nothing is charged")
+        return "no account"
     rows, forecasts = [], dict[str, Forecast]()
     try:
         forecasts = {line.account: line for line in forecast(plan.pipeline_name, plan.pipeline, settings)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 
@@ -13,9 +13,10 @@ from dpicl.cli.json_output.budgets import ChargedRelease, ForecastAccount, Plann
 from dpicl.cli.terminal import console, errors, new_table, note, number, say, say_json
 from dpicl.engine.forecast import forecast
 from dpicl.engine.forecast_series import series_forecasts
-from dpicl.engine.pipelines import load_pipelines
+from dpicl.engine.pipelines import Pipeline, load_pipelines
 from dpicl.engine.quote import AccountQuote, differing_caps, payer
 from dpicl.engine.receipts import write_cap
+from dpicl.engine.received import NOTHING_CHARGED
 from dpicl.engine.releases import open_ledger
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
@@ -81,10 +82,17 @@ def print_forecasts(*, as_json: bool) -> None:
         console.print(table)
         note(
             f"{len(scheduled)} scheduled pipelines; epsilon in nats; repeating a release within its period is free; benchmarks have no cap",
+            *_uncharged(scheduled),
             *(one.sentence for one in series_forecasts(settings)),
         )
     if refused:
         raise refused[0]
+
+
+def _uncharged(pipelines: Mapping[str, Pipeline]) -> list[str]:
+    """A sentence on the pipelines that take clients' reports, if there are any."""
+    names = [name for name, one in pipelines.items() if one.reports or (one.schedule and "reports" in one.schedule.parameters)]
+    return [f"{', '.join(names)}: {NOTHING_CHARGED[0].lower()}{NOTHING_CHARGED[1:]}"] if names else []
 
 
 def print_accounts(*, as_json: bool) -> None:
@@ -118,6 +126,8 @@ def print_accounts(*, as_json: bool) -> None:
         return
     console.print(table)
     note(f"{records} records, chain intact; epsilon in nats")
+    with suppress(DpiclError):  # pipelines that break a rule are reported where they run
+        note(*_uncharged(load_pipelines(settings.pipelines).pipelines))
     warn_of_caps(_declared_accounts(settings), settings)
     note(f"ledger: {place}")
 

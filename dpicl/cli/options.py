@@ -6,6 +6,7 @@ the same, without a place in the help.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -81,6 +82,14 @@ ModelApi = Annotated[
     str | None,
     typer.Option("--api", help="How --model is queried: completions, or chat by its template. Default: completions, where it can."),
 ]
+ReportsPlace = Annotated[
+    str | None,
+    typer.Option(
+        "--reports",
+        metavar="PLACE",
+        help="Count the clients' reports of a folder, file or address s3://… in the place of rows; charges no account.",
+    ),
+]
 
 
 def named_model(model: str | None, dtype: str | None, api: str | None) -> str | None:
@@ -90,3 +99,10 @@ def named_model(model: str | None, dtype: str | None, api: str | None) -> str | 
     from dpicl.lm.spec import with_changes
 
     return None if model is None else with_changes(model, dtype, api)
+
+
+def typed_place(typed: str | None) -> str | None:
+    """A path that begins at the working directory, as one that begins nowhere else; an address of a store as it is."""
+    from dpicl.files.objects import SCHEME
+
+    return typed if typed is None or typed.startswith(SCHEME) else str(Path(typed).resolve())

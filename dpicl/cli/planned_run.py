@@ -13,7 +13,7 @@ from typing import Any
 from dpicl.cli.budget import print_quotes, warn_of_caps
 from dpicl.cli.contributed import FLOWS
 from dpicl.cli.stopping import when_stopped
-from dpicl.cli.terminal import Count, check_state, console, counted, errors, note
+from dpicl.cli.terminal import Count, check_state, console, counted, errors, note, say_json
 from dpicl.engine.artefacts import PROMPTS, RESULTS, WRITING
 from dpicl.engine.benchmarks import known_when_read
 from dpicl.engine.collect import left_out
@@ -21,7 +21,8 @@ from dpicl.engine.execute import call_all, run_units
 from dpicl.engine.files import read_json
 from dpicl.engine.plan import check_plan, check_quotes, make_plan, plan_for
 from dpicl.engine.pool import Pool
-from dpicl.engine.quote import accounts_of, quote_plan
+from dpicl.engine.quote import plan_accounts, quote_plan
+from dpicl.engine.received import NOTHING_CHARGED
 from dpicl.engine.run_folder import LOCK, read_plan, run_folder, write_plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.stage import StageFailed
@@ -78,11 +79,12 @@ def do_run(
     folder = make_plan(pipeline, changes, run_id, resume=resume, period=period)
     when_stopped(f"dpicl: interrupted; `dpicl run --resume {folder.name}` continues it")
     note(f"run {folder.name}")
-    units, settings = read_plan(folder).units, Settings.current()
+    plan, settings = read_plan(folder), Settings.current()
+    units = plan.units
     if not units:  # a table of costs needs no workers
         call_all([report_steps(folder)])
         return folder
-    warn_of_caps(accounts_of(((unit.dataset, unit.method) for unit in units.values()), settings), settings)
+    warn_of_caps(plan_accounts(plan, settings), settings)
     private = (settings.private_home / dataset / folder.name for dataset in {unit.dataset for unit in units.values()})
     sweep(settings.private_home)
     with (
@@ -122,8 +124,14 @@ def print_dry_run(pipeline: str, changes: dict[str, Any], run_id: str | None, *,
     else:
         check_plan(plan, settings)
     to = errors if as_json else console
-    print_quotes(quotes := quote_plan(plan, settings, units.values()), as_json=as_json)
-    warn_of_caps(accounts_of(((unit.dataset, unit.method) for unit in units.values()), settings), settings, to)
+    quotes = quote_plan(plan, settings, units.values())
+    if plan.pipeline.reports is None:
+        print_quotes(quotes, as_json=as_json)
+    else:
+        note(NOTHING_CHARGED, to=to)
+        if as_json:
+            say_json([])
+    warn_of_caps(plan_accounts(plan, settings), settings, to)
     if not resume:
         check_quotes(quotes)
     if units:

@@ -8,7 +8,21 @@ from typing import Annotated, Any
 import typer
 
 from dpicl.cli import names
-from dpicl.cli.options import MANY, Anyway, AsJson, DryRun, Embedder, ModelApi, ModelDtype, Period, PricesAsJson, Window, named_model
+from dpicl.cli.options import (
+    MANY,
+    Anyway,
+    AsJson,
+    DryRun,
+    Embedder,
+    ModelApi,
+    ModelDtype,
+    Period,
+    PricesAsJson,
+    ReportsPlace,
+    Window,
+    named_model,
+    typed_place,
+)
 from dpicl.cli.terminal import console, new_table, note, say, say_json, split_values
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
@@ -73,6 +87,7 @@ def run(
     as_json: PricesAsJson = False,
     period: Period = None,
     window: Window = None,
+    reports: ReportsPlace = None,
     anyway: Anyway = False,
     executor: _Executor = None,
 ) -> None:
@@ -84,7 +99,7 @@ def run(
     lists = {**many, "sampling_rates": sampling_rates}
     changes: dict[str, Any] = {name: split_values(text) for name, text in lists.items() if text is not None}
     single = {"queries": queries, "draws": draws, "model": named_model(model, dtype, api), "generator": generator}
-    single |= {"embedder": embedder, "window": window, "anyway": anyway or None}
+    single |= {"embedder": embedder, "window": window, "anyway": anyway or None, "reports": typed_place(reports)}
     changes |= {name: value for name, value in single.items() if value is not None}
     if as_json and not dry_run:
         raise DpiclError("--json needs --dry-run: what a run came to stands in its folder, in manifest.json and results.csv")

@@ -48,6 +48,15 @@ def period_at(every: Every, when: datetime) -> str:
     }[every]
 
 
+def period_before(every: Every, when: datetime) -> str:
+    """The last period that is over at a time; `once` of what has none."""
+    if every == ONCE:
+        return ONCE
+    now = period_at(every, when)
+    earlier = (period_at(every, when - timedelta(days=days)) for days in range(1, 367))
+    return next(name for name in earlier if name != now)
+
+
 def was_over(period: str, when: datetime) -> bool:
     """Whether a period of a calendar was over at a time."""
     kinds: tuple[Every, ...] = ("day", "week", "month", "quarter", "year")

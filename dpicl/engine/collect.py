@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from importlib.metadata import distributions
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import dpicl
@@ -21,14 +21,18 @@ from dpicl.engine.artefacts import MADE, RESULTS, TEST, finite, read_test, table
 from dpicl.engine.editions import smaller_than_published
 from dpicl.engine.files import read_json, write_csv, write_json
 from dpicl.engine.models import DESCRIPTIONS, describe_model
+from dpicl.engine.received import NO_TRUE_ROWS, NOTHING_CHARGED, collections_of, counted_of
 from dpicl.engine.releases import open_ledger
 from dpicl.engine.run_folder import Plan, UnitFolder, read_plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.spending import spending_of
 from dpicl.evaluation import majority, results_frame_columns
 from dpicl.methods import METHODS, held_out_evaluation, unit_of
+from dpicl.methods.base import Method
+from dpicl.methods.common import Cost
 from dpicl.methods.gdp_tabicl import GdpTabicl
-from dpicl.pipeline import Unit
+from dpicl.methods.row_method import RowMethod
+from dpicl.pipeline import Cell, Unit
 from dpicl.tabular.reading.encode import label_codes
 
 PACKAGES = (
@@ -44,11 +48,12 @@ PACKAGES = (
     "tabicl",
     "tabpfn",
 )
-_BENCHMARK, _PUBLIC, _ALWAYS = (
+_BENCHMARK, _CLIENTS, _PUBLIC, _ALWAYS = (
     (
         "Queries: every held-out row is sent to the model as it is.",
         "Labels of held-out rows: accuracy is measured on them without noise.",
     ),
+    ("Who answers, which question a client was asked, and how many reports there are of each kind.",),
     ("Rows of public query files: they are sent to the model as they are, and accuracy is measured on them without noise.",),
     ("Timing, memory use and which checks fail.",),
 )
@@ -91,6 +96,7 @@ def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
     charged = {name: contract for name, contract in contracts.items() if not contract.privacy.budget.benchmark}
     unlabelled = [name for name, contract in contracts.items() if isinstance(contract, Contract) and contract.label is None]
     units = list(plan.units.values())
+    counted = [one for name in plan.pipeline.datasets for one in counted_of(folder, name)]
     grid = {**plan.as_json()["pipeline"], **({"shots": [plan.model.most_rows]} if plan.model.most_rows else {})}
     options = plan.pipeline.options.model_dump(mode="json", context=TODAY)
     by_method = {name: choices for name, choices in options.items() if isinstance(choices, dict)}
@@ -132,13 +138,10 @@ def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
         "machine": {"cores": os.cpu_count(), "platform": f"{platform.system()} {platform.machine()}", "python": platform.python_version()},
         "command": command_of(plan),
         "majority": _majority(folder, units, settings),
-        "budget": spending_sentences(folder, plan.units, settings),
+        "budget": [NOTHING_CHARGED] if plan.pipeline.reports else spending_sentences(folder, plan.units, settings),
+        **({"reports": [one.as_json() for one in counted]} if plan.pipeline.reports else {}),
         "energy": {"power_watts": settings.power_watts, "kg_co2_per_kwh": KG_CO2_PER_KWH},
-        "not_protected": [
-            *(_BENCHMARK if any(one.evaluation == "public" for name, one in contracts.items() if name not in charged) else ()),
-            *(_PUBLIC if any(contract.evaluation == "public" for contract in charged.values()) else ()),
-            *_ALWAYS,
-        ],
+        "not_protected": _not_protected(plan, contracts),
         "evaluation": {name: contract.evaluation for name, contract in charged.items()} | dict.fromkeys(unlabelled, "no label"),
         "evaluation_noise": _evaluation_noise(units, contracts),
         "smaller_than_published": smaller_than_published(units, contracts),
@@ -146,10 +149,22 @@ def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
     }
 
 
+def _not_protected(plan: Plan, contracts: Mapping[str, Declared]) -> list[str]:
+    """Sentences on what a run tells of without noise."""
+    public = {one.privacy.budget.benchmark for one in contracts.values() if one.evaluation == "public"}
+    return [
+        *(_BENCHMARK if True in public else ()),
+        *(_CLIENTS if plan.pipeline.reports else ()),
+        *(_PUBLIC if False in public else ()),
+        *_ALWAYS,
+    ]
+
+
 def left_out(plan: Plan, contracts: Mapping[str, Declared]) -> list[str]:
     """Sentences on baselines that the pipeline names and nobody pays for."""
     asked = ((METHODS[unit.method], contracts[unit.dataset]) for unit in plan.units.values() if unit.baselines)
-    return list(dict.fromkeys(sentence for method, contract in asked if (sentence := method.without_baselines(contract))))
+    sentences = dict.fromkeys(sentence for method, contract in asked if (sentence := method.without_baselines(contract)))
+    return [*sentences, *([NO_TRUE_ROWS] if plan.pipeline.reports else [])]
 
 
 def _evaluation_noise(units: Iterable[Unit], contracts: Mapping[str, Declared]) -> list[dict[str, Any]]:
@@ -191,9 +206,10 @@ def command_of(plan: Plan) -> str:
     queries = [f"--queries {plan.pipeline.queries}"] if plan.pipeline.queries else []
     draws = [f"--draws {plan.pipeline.draws}"] if plan.pipeline.draws > 1 else []
     window = [f"--window {plan.pipeline.window}"] if plan.pipeline.window else []
+    reports = [f"--reports {shlex.quote(PurePath(plan.pipeline.reports.at).name)}"] if plan.pipeline.reports else []
     shared = set(plan.periods.values())  # the last period of a horizon is not that of a table that is released anew
     period = [f"--period {one}" for one in shared if len(shared) == 1]
-    return " ".join(["dpicl run", plan.pipeline_name, *options, *queries, *draws, *window, *period, *models])
+    return " ".join(["dpicl run", plan.pipeline_name, *options, *queries, *draws, *window, *reports, *period, *models])
 
 
 def spending_sentences(folder: Path, units: Mapping[str, Unit], settings: Settings) -> list[str]:
@@ -239,7 +255,16 @@ def _guarantees(plan: Plan, units: list[Unit], contracts: Mapping[str, Declared]
                     "neighbours": nominal.neighbours.value,
                     "unit": nominal.unit,
                     "nominal_epsilon": cell.epsilon,
-                    "statement": method.statement(contract, unit, cell, cost),
+                    "statement": _statement(plan, method, contract, unit, cell, cost),
                     **({} if cell.sampling_rate is None else {"sampling_rate": float(cell.sampling_rate)}),
                 }
     return list(rows.values())
+
+
+def _statement(plan: Plan, method: Method, contract: Any, unit: Unit, cell: Cell, cost: Cost) -> str:
+    """The guarantee of a cell: what its method says, or where clients report, what they are promised."""
+    asked = collections_of(plan, contract, unit) if plan.pipeline.reports else {}
+    if not asked:
+        return method.statement(contract, unit, cell, cost)
+    assert isinstance(method, RowMethod)
+    return asked[method.released_by(cell, asked)].statement

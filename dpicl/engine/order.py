@@ -21,6 +21,7 @@ from dpicl.engine.stages.evaluate import evaluate, fit_baselines
 from dpicl.engine.stages.generate import generate
 from dpicl.engine.stages.ingest import ingest, prepare_batches
 from dpicl.engine.stages.probe import probe
+from dpicl.engine.stages.receive import receive
 from dpicl.engine.stages.score import parts_to_score, score, serialize
 from dpicl.engine.stages.split import split
 from dpicl.engine.stages.validate import validate
@@ -45,7 +46,7 @@ def stages() -> tuple[Stage, ...]:
     """Every stage up to a unit's results, in the order of a run: those that draw, of all methods."""
     drawing = [stage for name in METHODS for stage in drawing_stages(name)]
     deriving = [stage for name in METHODS for stage in deriving_stages(name)]
-    before = (probe, ingest, prepare_batches, validate, split, advance, charge, count)
+    before = (probe, receive, ingest, prepare_batches, validate, split, advance, charge, count)
     after = (serialize, score, fit_baselines, evaluate)
     return tuple(dict.fromkeys((*before, *drawing, release, *deriving, *after)))
 
@@ -67,7 +68,11 @@ def deriving_stages(name: str) -> tuple[Stage, ...]:
 
 
 def rows_ready(run: str, dataset: str) -> Iterator[Group]:
-    """From a data set's files to rows that mechanisms may read."""
+    """From a data set's files to rows that mechanisms may read, or from clients' reports to counts that stand for releases."""
+    if read_plan(Path(run)).pipeline.reports is not None:
+        yield [Step(receive, (run, dataset))]
+        yield [Step(split, (run, dataset))]
+        return
     yield [Step(ingest, (run, dataset))]
     if parts := parts_of(run, dataset):
         yield [Step(prepare_batches, (run, dataset, part, parts)) for part in range(parts)]
@@ -76,8 +81,11 @@ def rows_ready(run: str, dataset: str) -> Iterator[Group]:
 
 
 def published(run: str, unit_key: str) -> Iterator[Group]:
-    """Charge a unit, draw and publish; of a horizon, all its periods that are over and missing."""
-    unit = read_plan(Path(run)).units[unit_key]
+    """Charge a unit, draw and publish; of a horizon, all its periods that are over and missing. Of reports nothing: they were received."""
+    plan = read_plan(Path(run))
+    unit = plan.units[unit_key]
+    if plan.pipeline.reports is not None:
+        return
     if unit.method in TABULAR_SERIES and METHODS[unit.method].is_series(open_unit(run, unit_key).declared):
         yield [Step(advance, (run, unit_key))]
         return

@@ -28,6 +28,7 @@ Replaceable = Literal[
     "queries",
     "draws",
     "window",
+    "reports",
     "model",
     "generator",
     "writer",
@@ -78,11 +79,29 @@ class Schedule(Frozen):
         }
 
 
+class Reports(Frozen):
+    """Reports of real clients, which stand in the place of rows; how they were asked is in `options`."""
+
+    at: Annotated[str, Field(min_length=1, max_length=1000)]
+    """A folder of files of reports, one such file, or an address `s3://…`; a relative path begins at the folder of pipelines.yaml."""
+    sending_epsilon: Annotated[float, Field(gt=0)] | None = None
+    """Privacy parameter of one sending, where clients add noise anew for each period."""
+    close: Annotated[str, Field(min_length=1, max_length=1000)] | None = None
+    """A folder in which each period that is counted is closed by a file: its counts stand, and further reports for it are late. If left out,
+    each run counts what is there.
+    """
+
+
+def _at(value: Any) -> Any:
+    """A place alone."""
+    return {"at": value} if isinstance(value, str) else value
+
+
 class Pipeline(Frozen):
     """A grid of runs, or (`kind: amplification`) a table of privacy costs that needs no model."""
 
     earlier: ClassVar[dict[str, str]] = {"generator": "writer"}
-    later: ClassVar[tuple[str, ...]] = ("draws", "embedder", "window")
+    later: ClassVar[tuple[str, ...]] = ("draws", "embedder", "window", "reports")
 
     title: Text
     """Title in lists and reports."""
@@ -118,6 +137,10 @@ class Pipeline(Frozen):
     """
     window: Annotated[int, Field(ge=1)] | None = None
     """Of tables with a horizon (`releases.horizon`): the number of last periods that rows are made of, free of charge; all if left out."""
+    reports: Annotated[Reports | None, BeforeValidator(_at, json_schema_input_type=str | Reports | None)] = None
+    """Clients' reports to count in the place of rows, or where they are: of one data set, whose `source` is not read. No account is charged.
+    Where the contract releases `every` period, a run counts the last one that is over, or that of `--period`.
+    """
     model: Annotated[str, Field(min_length=1, max_length=300)] = "tiny"
     """The model that answers: a name of `models`, a folder, a hub id, or a server's URL#MODEL."""
     generator: Annotated[str, Field(min_length=1, max_length=300)] | None = None
@@ -144,6 +167,19 @@ class Pipeline(Frozen):
         if wrong:
             raise ValueError(f"got {wrong[0]}; expected rates in (0, 1]")
         return value
+
+    @model_validator(mode="after")
+    def _reports_are_taken(self) -> Pipeline:
+        if self.reports is None:
+            return self
+        taking = [name for name, one in METHODS.items() if one.takes_reports]
+        if self.kind != "grid" or not {*self.methods} <= {*taking}:
+            raise ValueError(
+                f"reports with methods {', '.join(self.methods) or 'of none'}; expected {', '.join(taking)} alone, whose clients randomise"
+            )
+        if len(self.datasets) > 1:
+            raise ValueError(f"reports with {len(self.datasets)} data sets; expected one: reports are made for one contract")
+        return self
 
     @model_validator(mode="after")
     def _grid_is_whole(self) -> Pipeline:
@@ -186,6 +222,8 @@ def override(pipeline: Pipeline, changes: Mapping[Any, object], source: str = "c
     """The pipeline with some keys overridden, validated like the file. Raises DeclarationError, which names the `source` of the changes."""
     fields = {name: Pipeline.earlier.get(name) for name, field in Pipeline.model_fields.items() if not field.exclude}
     unchanged = {name: getattr(pipeline, name) for name, earlier in fields.items() if not {name, earlier} & changes.keys()}
+    if pipeline.reports is not None and isinstance(place := changes.get("reports"), str):  # another place, and the same collection
+        changes = {**changes, "reports": pipeline.reports.model_copy(update={"at": place})}
     return validate(Pipeline, {**unchanged, **changes}, source)
 
 

@@ -11,10 +11,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from dpicl.contract import Contract, Declared, TextContract
-from dpicl.contract.periods import ONCE, clock, period_at, read_period
+from dpicl.contract.periods import ONCE, clock, period_at, period_before, read_period
 from dpicl.contract.series import window_places
 from dpicl.engine.pipelines import Pipelines, find_pipeline, load_pipelines, override
 from dpicl.engine.quote import AccountQuote, quote_plan
+from dpicl.engine.received import as_asked, check_reports
 from dpicl.engine.run_folder import Plan, check_stored, check_versions, pin_contracts, read_plan, run_folder, write_plan
 from dpicl.engine.settings import Settings
 from dpicl.errors import BudgetError, DeclarationError, ModelRefusedError, ParameterError, PrivacyError
@@ -107,7 +108,10 @@ def check_plan(plan: Plan, settings: Settings) -> None:
         if isinstance(contract, TextContract):
             find_texts(contract, data_folder=settings.data, cache_folder=settings.cache)
         elif isinstance(contract, Contract):
-            find_rows(contract, data_folder=settings.data, cache_folder=settings.cache)
+            if plan.pipeline.reports is None:
+                find_rows(contract, data_folder=settings.data, cache_folder=settings.cache)
+            else:
+                check_reports(plan.pipeline.reports, plan, contract, settings)
             load_queries(contract, data_folder=settings.data)
 
 
@@ -141,7 +145,7 @@ def draft_plan(
 ) -> Plan:
     """The plan that a pipeline and a user's changes make; nothing is checked against contracts yet but when they release."""
     pipelines = load_pipelines(settings.pipelines)
-    pipeline = override(find_pipeline(pipelines, pipeline_name), changes)
+    pipeline = as_asked(override(find_pipeline(pipelines, pipeline_name), changes), settings)
     if pipeline.shots and max(pipeline.shots) > MOST_SHOTS:
         raise ParameterError(
             "shots", max(pipeline.shots), f"at most {MOST_SHOTS} in a run, whose prompts hold them all; `dpicl protect` releases more"
@@ -157,7 +161,7 @@ def draft_plan(
     if "model" not in stated and any(METHODS[method].model_reads_rows for method in pipeline.methods):
         for name in pipeline.datasets:
             check_named(settings.declared(name), "--model")
-    periods = periods_of(pipeline.datasets, settings, period, when, pipeline.methods)
+    periods = periods_of(pipeline.datasets, settings, period, when, pipeline.methods, over=pipeline.reports is not None)
     editions = editions_of(pipeline.datasets, settings)
     return Plan(run_id, pipeline_name, pipeline, resolve_model(pipeline.model, models), writer, periods, embedder, editions)
 
@@ -169,21 +173,27 @@ def editions_of(datasets: Iterable[str], settings: Settings) -> dict[str, str]:
 
 
 def periods_of(
-    datasets: Iterable[str], settings: Settings, period: str | None = None, when: datetime | None = None, methods: Sequence[str] = ()
+    datasets: Iterable[str],
+    settings: Settings,
+    period: str | None = None,
+    when: datetime | None = None,
+    methods: Sequence[str] = (),
+    *,
+    over: bool = False,
 ) -> dict[str, str]:
     """The period of each data set's releases, but those that are made once: `period` for all of them, or what their contracts say of the
-    time `when`, now if None. Where the `methods` count a horizon it is the last period that is over then.
+    time `when`, now if None. Where the `methods` count a horizon, or it must be `over`, it is the last period that is over then.
     Raises ParameterError: `period` is none, or some methods count a horizon and others do not.
     """
     chosen, at = None if period is None else read_period(period), when or clock()
-    periods = {name: _period_of(settings.declared(name), chosen, at, methods) for name in datasets}
+    periods = {name: _period_of(settings.declared(name), chosen, at, methods, over) for name in datasets}
     return {name: one for name, one in periods.items() if one != ONCE}
 
 
-def _period_of(contract: Declared, chosen: str | None, at: datetime, methods: Sequence[str]) -> str:
+def _period_of(contract: Declared, chosen: str | None, at: datetime, methods: Sequence[str], over: bool) -> str:
     counting = [name for name in methods if METHODS[name].is_series(contract)]
     if not counting:
-        return chosen or period_at(contract.releases.every, at)
+        return chosen or (period_before if over else period_at)(contract.releases.every, at)
     if other := next((name for name in methods if name not in counting), None):  # it would release the period that is not over yet
         raise ParameterError(
             "methods", other, f"{', '.join(counting)} alone, which counts the horizon of {contract.name}; others in another run"

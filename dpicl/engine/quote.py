@@ -36,6 +36,8 @@ class AccountQuote:
 
 def quote_plan(plan: Plan, settings: Settings, units: Iterable[Unit] | None = None) -> list[AccountQuote]:
     """One line per account that a plan's units (or some) spend from; opens accounts, spends nothing. An edited ledger is refused first."""
+    if plan.pipeline.reports is not None:
+        return []  # where nothing is charged no ledger is made
     with open_ledger(settings) as ledger:
         ledger.verify()
         quotes = []
@@ -51,7 +53,11 @@ def quote_plan(plan: Plan, settings: Settings, units: Iterable[Unit] | None = No
 def charges(
     ledger: Ledger, plan: Plan, settings: Settings, units: Iterable[Unit] | None = None
 ) -> list[tuple[Account, dict[str, Release]]]:
-    """Every release of a plan's units by its name, by the account that pays; what several cells are made from is one release."""
+    """Every release of a plan's units by its name, by the account that pays; what several cells are made from is one release. Of clients'
+    reports none pays.
+    """
+    if plan.pipeline.reports is not None:
+        return []
     chosen, key = list(plan.units.values() if units is None else units), ledger_key(settings)
     reads = any(METHODS[unit.method].model_reads_rows for unit in chosen)
     models: dict[str, Any] = {"writer": fingerprint(plan.writing_model), "embedder": embedder_fingerprint(plan.embedder)} if reads else {}
@@ -80,6 +86,11 @@ def accounts_of(used: Iterable[tuple[str, str]], settings: Settings) -> list[Acc
     """The accounts that pairs of data set and method spend from, as contracts speak of them, each under the ledger's name."""
     with open_ledger(settings) as ledger:
         return list(dict.fromkeys(payer(ledger, settings.declared(dataset), method, settings) for dataset, method in used))
+
+
+def plan_accounts(plan: Plan, settings: Settings) -> list[Account]:
+    """The accounts that a plan's units spend from, as `accounts_of` gives them; of clients' reports none."""
+    return [] if plan.pipeline.reports else accounts_of(((unit.dataset, unit.method) for unit in plan.units.values()), settings)
 
 
 def payer(ledger: Ledger, contract: Declared, method: str, settings: Settings) -> Account:

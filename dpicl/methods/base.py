@@ -73,6 +73,8 @@ class Method(ABC):
     """Whether demonstrations are drawn from what is released, so that they may be drawn several times for a query."""
     is_default: ClassVar[bool] = False
     """Whether it releases what it reads where a user names no method: one of each trust, on tables and on texts."""
+    takes_reports: ClassVar[bool] = False
+    """Whether reports of real clients may stand in the place of its draw."""
     makes_series: ClassVar[bool] = False
     """Whether it counts the periods of a table that grows, or writes from texts that arrive in each, under one charge, where its contract has a
     horizon; else each is a release.

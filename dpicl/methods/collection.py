@@ -28,7 +28,7 @@ from dpicl.contract.load import contract_digest
 from dpicl.contract.models import Contract
 from dpicl.errors import ParameterError
 from dpicl.mechanisms.two_levels import TwoLevels, two_levels
-from dpicl.methods.ldp_collection import encoding_of, questions_for
+from dpicl.methods.ldp_collection import encoding_of, expected_errors, questions_for
 from dpicl.methods.options import LdpVariant
 from dpicl.tabular.local.estimate import Estimator, check_fits, usual_estimator
 from dpicl.tabular.local.questions import MOST_QUESTIONS, Design, Questionnaire
@@ -116,6 +116,19 @@ class Collection:
         pairs = zip(self.questions.questions, self.levels, strict=True)
         questions = (question if levels is None else replace(question, law=levels.sent) for question, levels in pairs)
         return replace(self.questions, questions=tuple(questions))
+
+    @property
+    def statement(self) -> str:
+        """What a client is promised that runs `python -m dpicl.client`."""
+        person = self.contract.privacy.person
+        of, reports = ("person", person.max_rows) if person else ("client", 1)
+        each = f", and {reports * self.sending_epsilon:.4g}-LDP in any one sending" if self.sending_epsilon else ""
+        whole = f"{reports * self.questions.guarantee.epsilon:.4g}-LDP before they leave it, however often they are sent"
+        return f"Reports of a {of} that runs python -m dpicl.client with one wallet are {whole}{each}; everything after is post-processing."
+
+    def column_errors(self, clients: int) -> dict[str, float]:
+        """See `expected_errors`: by the noise of the reports as they are sent."""
+        return expected_errors(self.contract, self.variant, self.epsilon, clients, self.sent_questions)
 
 
 def _hash(text: str) -> str:

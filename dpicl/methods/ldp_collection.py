@@ -138,9 +138,12 @@ def releases(contract: Contract, unit: Unit) -> dict[Cell, Cost]:
     return costs
 
 
-def expected_errors(contract: Contract, chosen: LdpVariant, epsilon: float, clients: int) -> dict[str, float]:
+def expected_errors(
+    contract: Contract, chosen: LdpVariant, epsilon: float, clients: int, asked: Questionnaire | None = None
+) -> dict[str, float]:
     """Of every attribute, the expected total variation between its estimated shares and those of so many clients; at most 1.
-    Of the answers that name it; a model of the population does somewhat better where it is sure of other columns.
+    Of the answers that name it; a model of the population does somewhat better where it is sure of other columns. `asked` are the
+    questions, with the laws of what is sent; those of the variant if left out.
     """
     encoding, errors = encoding_of(contract, chosen), {}
     if chosen.design == "all-columns":
@@ -149,7 +152,7 @@ def expected_errors(contract: Contract, chosen: LdpVariant, epsilon: float, clie
             answered = 2 if encoding.kind == "one-hot" else bins
             laws.append(((place,), response(epsilon=_share(encoding, epsilon), categories=answered)))
     else:
-        questions = questions_for(encoding, chosen, epsilon).questions
+        questions = (asked or questions_for(encoding, chosen, epsilon)).questions
         laws = [(() if question.agreement else question.columns, question.law) for question in questions]
     for place, (name, bins) in enumerate(zip(encoding.names[:-1], encoding.bin_counts[:-1], strict=True)):
         naming = [law for columns, law in laws if place in columns]

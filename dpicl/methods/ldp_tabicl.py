@@ -29,6 +29,7 @@ import numpy as np
 from dpicl.contract.models import Contract
 from dpicl.errors import PrivacyError
 from dpicl.methods.base import Trust
+from dpicl.methods.collection import DEFAULT_DESIGN, Collection
 from dpicl.methods.common import Cost, epsilon_of
 from dpicl.methods.ldp_collection import (
     Collected,
@@ -52,6 +53,7 @@ from dpicl.tabular.prompts.serialize import local_demonstrations, local_queries
 from dpicl.tabular.reading.encode import LocalEncoding, encode_queries
 from dpicl.tabular.values import RowForm, local_form
 from dpicl.types import PrivateCodes, PrivateTable, QueryTable, ReleasedRows, Table
+from dpicl.yaml_file import validate
 
 _FEW_CELLS = 1 << 14
 """Of so many a model of all cells is fitted in a moment."""
@@ -69,6 +71,7 @@ class LdpTabicl(RowMethod[Collected]):
     artefact = "released_reports.npz"
     first_versions = (1,)
     is_default = True
+    takes_reports = True
     source = "reports"
     draw_stage, derive_stage = "randomise", "reconstruct"
 
@@ -100,6 +103,32 @@ class LdpTabicl(RowMethod[Collected]):
         sizes = encoding_of(contract, LdpVariant()).sizes
         design = "agreement" if stated.get("columns") is None and suits_agreement(sizes, epsilon) else "subset"
         return {"design": design, "estimator": usual_estimator(sizes), **shown}
+
+    def as_asked(self, contract: Contract, options: LdpOptions) -> LdpOptions:
+        """See `TabularMethod`."""
+        usual = {"design": DEFAULT_DESIGN, "estimator": usual_estimator(encoding_of(contract, LdpVariant()).sizes)}
+
+        def asked(chosen: LdpVariant) -> dict[str, Any]:
+            stated = {name: getattr(chosen, name) for name in type(chosen).model_fields}
+            return {**stated, **{name: choice for name, choice in usual.items() if name not in chosen.model_fields_set}}
+
+        variants = {name: asked(chosen) for name, chosen in options.variants.items()}
+        return validate(LdpOptions, {**asked(options), "variants": variants}, f"options.{self.name} with reports")
+
+    def collections(self, contract: Contract, unit: Unit, sending_epsilon: float | None) -> dict[Cell, Collection]:
+        """See `TabularMethod`."""
+        return {
+            cell: Collection.of(
+                contract,
+                epsilon=epsilon_of(cell),
+                design=chosen.design,
+                columns=chosen.columns,
+                about=chosen.about,
+                sending_epsilon=sending_epsilon,
+                estimator=chosen.estimator,
+            )
+            for cell, chosen in release_cells(unit).items()
+        }
 
     def releases(self, contract: Contract, unit: Unit) -> dict[Cell, Cost]:
         """See `ldp_collection`."""

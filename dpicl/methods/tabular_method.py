@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
 from dpicl.tabular.values import RowForm
 from dpicl.types import PrivateCodes, PrivateTable, QueryTable, ReleasedRows, Table
+
+if TYPE_CHECKING:
+    from dpicl.methods.collection import Collection
 
 Arrays = Mapping[str, np.ndarray]
 Drawn = TypeVar("Drawn")
@@ -70,6 +73,14 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
         """These releases from all batches of a table, in order; draws the noise."""
         raise NotImplementedError
 
+    def as_asked(self, contract: Contract, options: Any) -> Any:
+        """Its options where clients' reports are counted: what is not stated is as clients are asked where nobody says otherwise."""
+        raise NotImplementedError
+
+    def collections(self, contract: Contract, unit: Unit, sending_epsilon: float | None) -> dict[Cell, Collection]:
+        """What clients were asked whose reports stand in the place of each release. Raises ParameterError: no client answers so."""
+        raise NotImplementedError
+
     stated = (("draw_stage", str, "a text"),)
     kind = "TabularMethod"
 
@@ -82,6 +93,8 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
             ("form", cls.derive_stage is not None, "derive_stage"),
             ("baselines", cls.baselines_read != "none", "baselines_read"),
             ("count", cls.merge is not TabularMethod.merge, "merge"),
+            ("collections", cls.takes_reports, "takes_reports"),
+            ("as_asked", cls.takes_reports, "takes_reports"),
         )
 
     @property

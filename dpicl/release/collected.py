@@ -19,8 +19,9 @@ from typing import Any, BinaryIO, NoReturn
 from dpicl.contract.periods import ONCE, read_period
 from dpicl.engine.files import publish
 from dpicl.engine.one_release import Published
+from dpicl.engine.received import NOTHING_CHARGED, count_collection
 from dpicl.engine.settings import Settings
-from dpicl.errors import DataError, ParameterError
+from dpicl.errors import ParameterError
 from dpicl.methods import Options, unit_of
 from dpicl.methods.collection import DEFAULT_DESIGN, Collection
 from dpicl.methods.ldp_tabicl import LdpTabicl
@@ -29,10 +30,7 @@ from dpicl.methods.row_method import SHOWN
 from dpicl.pipeline import Cell, Unit
 from dpicl.release.release import Release
 from dpicl.tabular.local.estimate import Estimator
-from dpicl.tabular.reports.check import Checker
-from dpicl.tabular.reports.count import Received, count_reports
-
-NOTHING_CHARGED = "No account is charged: clients pay from their own wallets, and rows of reports are post-processing."
+from dpicl.tabular.reports.count import Received
 
 
 @dataclass(frozen=True, repr=False)
@@ -45,13 +43,7 @@ class CollectedRelease(Release):
     @property
     def statement(self) -> str:
         """What a client is promised that runs `python -m dpicl.client`."""
-        sending, person = self.collection.sending_epsilon, self.contract.privacy.person
-        of, reports = ("person", person.max_rows) if person else ("client", 1)
-        each = f", and {reports * sending:.4g}-LDP in any one sending" if sending else ""
-        whole = f"{self.cost.nominal.epsilon:.4g}-LDP before they leave it, however often they are sent"
-        return (
-            f"Reports of a {of} that runs `python -m dpicl.client` with one wallet are {whole}{each}; everything after is post-processing."
-        )
+        return self.collection.statement
 
     @property
     def caveats(self) -> tuple[str, ...]:
@@ -116,9 +108,7 @@ def collect(
     how: dict[str, Any] = {"design": design, "columns": columns, "about": about, "sending_epsilon": sending_epsilon, "estimator": estimator}
     collection = Collection.of(contract, epsilon=epsilon, **how)
     period = read_period(period)
-    tally, received = count_reports(reports, Checker(collection.name, collection.sent_questions, period), close=close, progress=progress)
-    if not tally.clients:
-        raise DataError(dataset, f"no report counts: {received}")
+    tally, received = count_collection(collection, reports, period, close=close, progress=progress)
     unit = _unit(collection, shots)
     published = Published(contract, unit, Cell("reports", epsilon), tally, period, (), settings)
     return CollectedRelease(published, collection, received)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from dpicl.report import sentences, words
+from dpicl.report import clients, sentences, words
 from dpicl.report.answers import answers
 from dpicl.report.blocks import Banner, Block, Bullets, Cell, Code, Figure, Fold, Heading, Pairs, Report, Section, Table, Text
 from dpicl.report.cells import Cells, is_released
@@ -53,6 +53,7 @@ def report_of(run: Run, figures: Figures, gains: pd.DataFrame, cells: Cells, who
         ("accuracy", "Accuracy"): [*_accuracy(run, gains, cells.anchors), *who.shares],
         ("groups", f"By {who.column}"): list(who.groups),
         ("fitted", "What was released, judged by the baselines"): fitted,
+        ("reports", "Clients' reports"): clients.section(manifest.reports),
         ("guarantees", "Guarantees"): list(_guarantees(run)),
         ("gains", "Gains of every cell"): [gain_table(run.results, gains)] if len(gains) > len(leading(gains)) else [],
         ("demonstrations", "What was released"): list(_demonstrations(run)),
@@ -82,6 +83,7 @@ def _opening(run: Run, gains: pd.DataFrame, figures: Figures) -> Iterator[Block]
     stated = [(guarantee.method, guarantee.dataset) for guarantee in manifest.guarantees]
     methods = list(dict.fromkeys([*results["method"], *(method for method, _ in stated)])) or manifest.grid.methods
     yield Text(sentences.what_was_run(manifest, methods, _datasets(run) or manifest.grid.datasets, has_answers=len(results) > 0), "lead")
+    yield from map(Text, clients.told(manifest.reports))
     yield from (Text(f"{sentence[:1].upper()}{sentence[1:]}.") for sentence in promised(manifest))
     if odds := in_odds(manifest):
         yield Text(odds)
@@ -157,10 +159,10 @@ def _guarantees(run: Run) -> Iterator[Block]:
     if table.rows:
         count = sum(cell.mark == "differs" for row in table.rows for cell in row)
         differing = f"; {count} {'cell differs' if count == 1 else 'cells differ'} from the paper's Table V" if count else ""
-        yield Text(
-            f"The differential privacy of one release, by nominal ε{differing}. Every ε and seed, and except for LDP-TabICL every k, is a "
-            "release of its own: on private data their costs add up. Nothing is guaranteed at ε = ∞."
-        )
+        own = "Every ε and seed, and except for LDP-TabICL every k, is a release of its own: on private data their costs add up."
+        if manifest.reports:
+            own = "Every ε is a collection of its own, and its cost adds up in each client's wallet; seeds and k cost nothing."
+        yield Text(f"The differential privacy of one release, by nominal ε{differing}. {own} Nothing is guaranteed at ε = ∞.")
         yield table
         statements = tuple(dict.fromkeys(stated.statement for stated in manifest.guarantees if not math.isinf(stated.grid_epsilon)))
         yield Fold(f"Every guarantee as a sentence ({len(statements)})", (Bullets(statements),))

@@ -16,6 +16,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, Valida
 
 from dpicl.engine.artefacts import VALUES
 from dpicl.engine.collect import TIMING_COLUMNS
+from dpicl.engine.received import Counted
 from dpicl.errors import DataError, RunError
 from dpicl.evaluation import results_frame_columns
 from dpicl.report.cells import Cells, place_of, read_cells, read_stored, unit_of
@@ -159,6 +160,8 @@ class Manifest(_Part):
     evaluation_noise: list[EvaluationNoise] = []
     smaller_than_published: list[Smaller] = []
     """By data set of texts of which a slice was at hand."""
+    reports: list[Counted] = []
+    """What was counted of clients' reports, by collection; nothing where rows were read."""
     left_out: list[str] = []
     """Sentences on baselines that nobody pays for."""
     budget: list[str] = []

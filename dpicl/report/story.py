@@ -9,6 +9,7 @@ import pandas as pd
 
 from dpicl.report import words
 from dpicl.report.blocks import Bullets, Report
+from dpicl.report.clients import told
 from dpicl.report.decision import BESIDE, MOST, better_from, decision, fitted, leading, promised
 from dpicl.report.gains import gains_of
 from dpicl.report.load import Manifest, Run
@@ -22,12 +23,20 @@ def story(run: Run) -> list[str]:
     draws = run.manifest.grid.draws
     came = [_came(part, metrics[part.index[0]], of_part(gains, part), draws) for part in parts(run.results)]
     more = [f"and {len(came) - MOST} more in the report"] if len(came) > MOST else []
-    return [*smaller(run.manifest), *promised(run.manifest), *came[:MOST], *more, *_meaning(run), *paid(run.manifest)]
+    return [
+        *smaller(run.manifest),
+        *told(run.manifest.reports),
+        *promised(run.manifest),
+        *came[:MOST],
+        *more,
+        *_meaning(run),
+        *paid(run.manifest),
+    ]
 
 
 def overview(run: Run, about: str) -> Report:
     """The same on one page, with what private data add in a table; `about` says which run it is."""
-    facts = Bullets((*smaller(run.manifest), *promised(run.manifest), *paid(run.manifest), *_meaning(run)))
+    facts = Bullets((*smaller(run.manifest), *told(run.manifest.reports), *promised(run.manifest), *paid(run.manifest), *_meaning(run)))
     return Report(run.manifest.title, about, (facts, *decision(run, gains_of(run))), ())
 
 

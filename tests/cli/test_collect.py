@@ -166,7 +166,7 @@ def test_a_person_sends_a_report_for_each_of_their_rows_and_pays_for_all(place: 
     collected = Session().collect("visits", "visits", epsilon=3, sending_epsilon=1.0, period=FIRST)
     assert collected.received.counted == 60
     assert any(
-        f"a person that runs `python -m dpicl.client` with one wallet are {cost}-LDP" in collected.statement for cost in ("5.999", "6")
+        f"a person that runs python -m dpicl.client with one wallet are {cost}-LDP" in collected.statement for cost in ("5.999", "6")
     )
     assert "and 2-LDP in any one sending" in collected.statement
     with pytest.raises(ParameterError, match="two levels are not simulated"):

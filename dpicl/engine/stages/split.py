@@ -7,7 +7,10 @@ import json
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+
 from dpicl.contract import Contract
+from dpicl.contract.declared import Declared
 from dpicl.engine.artefacts import ASKED, DIGEST, QUERIES, TABLE, TEST, TRAIN, table_folder
 from dpicl.engine.batches import Batches, split_key
 from dpicl.engine.benchmarks import check_published, content_digest
@@ -18,7 +21,7 @@ from dpicl.engine.stage import stage, timed
 from dpicl.errors import RunError
 from dpicl.tabular.reading.batches import held_out
 from dpicl.tabular.reading.queries import load_queries
-from dpicl.tabular.reading.split import split_table
+from dpicl.tabular.reading.split import fewer, split_table
 from dpicl.text.split import split_texts
 
 
@@ -28,6 +31,8 @@ def split(run: str, dataset: str) -> str:
     settings, queries = Settings.current(), read_plan(Path(run)).pipeline.queries
     folder = table_folder(settings, dataset, Path(run))
     batches, contract = Batches.find(settings, dataset, Path(run)), settings.declared(dataset)
+    if read_plan(Path(run)).pipeline.reports is not None:
+        return _public_alone(Path(run), settings.contract(dataset), folder, queries)
     with timed(Path(run), dataset, "split"):
         if batches is not None:
             facts = batches.facts()
@@ -50,13 +55,32 @@ def split(run: str, dataset: str) -> str:
         keep_table(folder / TEST, test)
         write_json(folder / DIGEST, digest, mode=PRIVATE_MODE)
         write_arrays(folder / QUERIES, {"asked": positions}, mode=PRIVATE_MODE)  # the positions of the queries come last
-    if contract.evaluation == "public":  # prompts and answers of a run that was stopped stand with what is released
-        stored = kept_table(folder / TEST).take(read_arrays(folder / QUERIES)["asked"])  # not what was read now, if it is another
-        if isinstance(contract, Contract):
-            write_table(Path(run) / ASKED.format(dataset=dataset), stored)
-        asked_digest = hashlib.sha256(json.dumps(stored.to_pylist(), default=str).encode()).hexdigest()
-        if read_json(write_json(Path(run) / "queries" / f"{dataset}.json", asked_digest)) != asked_digest:
-            raise RunError(f"{dataset}: its queries have changed since this run began; start a new run")
+    if contract.evaluation == "public":
+        _hold(Path(run), contract, folder)
     if contract.tells_row_count and contract.evaluation != "charged":  # none of the rows is held out in private
         return f"{train_rows} rows to protect, {len(positions)} of {test.num_rows} held-out rows to ask"
     return "rows split"
+
+
+def _hold(run: Path, contract: Declared, folder: Path) -> None:
+    """Public queries stay as they are: prompts and answers of a run that was stopped stand with what is released.
+    Raises RunError: they have changed.
+    """
+    stored = kept_table(folder / TEST).take(read_arrays(folder / QUERIES)["asked"])  # not what was read now, if it is another
+    if isinstance(contract, Contract):
+        write_table(run / ASKED.format(dataset=contract.name), stored)
+    asked_digest = hashlib.sha256(json.dumps(stored.to_pylist(), default=str).encode()).hexdigest()
+    if read_json(write_json(run / "queries" / f"{contract.name}.json", asked_digest)) != asked_digest:
+        raise RunError(f"{contract.name}: its queries have changed since this run began; start a new run")
+
+
+def _public_alone(run: Path, contract: Contract, folder: Path, most: int | None) -> str:
+    """Where clients report there are no rows to split: the contract's public queries, if it names any."""
+    with timed(run, contract.name, "split"):
+        asked = load_queries(contract, data_folder=Settings.current().data)
+        if asked is None or contract.evaluation != "public":
+            return "no public queries to ask"
+        keep_table(folder / TEST, asked)
+        write_arrays(folder / QUERIES, {"asked": fewer(np.arange(asked.num_rows), most, contract.name)}, mode=PRIVATE_MODE)
+        _hold(run, contract, folder)
+    return f"{asked.num_rows} public queries to ask"

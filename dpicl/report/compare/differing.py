@@ -18,7 +18,7 @@ ASKING = ("score", "consult", "generate")
 """Stages in which a model is asked."""
 _SHOWN = 12
 """Characters of a digest that tell it from another."""
-_ELSEWHERE = ("title", "model", "generator", "schedule")
+_ELSEWHERE = ("title", "model", "generator", "reports", "schedule")
 """Keys of a pipeline that are no part of what is done, or have a row of their own."""
 
 
@@ -74,6 +74,8 @@ def _facts(side: Side) -> Iterator[tuple[str, str]]:
     yield from ((f"period of {name}", plan.period_of(name)) for name in plan.pipeline.datasets)
     yield from ((f"contract {name}", used.digest[:_SHOWN]) for name, used in manifest.contracts.items())
     yield from ((f"queries of {name}", digest[:_SHOWN]) for name, digest in side.queries.items())
+    for one in manifest.reports:
+        yield f"reports counted, collection {one.collection[:_SHOWN]}", f"{one.received.counted:,}, release {one.release[:_SHOWN]}"
     if manifest.created_utc:
         yield from _versions(manifest)
 

@@ -29,14 +29,13 @@ class Closed:
     tally: Tally
     who: np.ndarray
 
-    def write(self, path: Path, checker: Checker) -> None:
-        """A new file. Raises DataError: one was made meanwhile, which stands."""
+    def write(self, path: Path, checker: Checker) -> bool:
+        """A new file; false where another command has made one meanwhile, which stands."""
 
         def write(file: BinaryIO) -> None:
             np.savez(file, collection=checker.collection, period=checker.period, counts=self.tally.stored, who=self.who)
 
-        if not write_whole(path, write, mode=_MODE):
-            raise DataError(path.name, "was written by another command meanwhile; expected this one again, which reads it")
+        return write_whole(path, write, mode=_MODE)
 
     @staticmethod
     def read(path: Path, checker: Checker) -> Closed:

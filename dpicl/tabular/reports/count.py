@@ -45,9 +45,14 @@ class Received:
         """Of all kinds."""
         return sum(getattr(self, field.name) for field in fields(self) if not field.name.endswith("files") and field.name != "closed_with")
 
+    @property
+    def kinds(self) -> dict[str, int]:
+        """How many there were of each kind that there was, in words."""
+        return {words: getattr(self, name) for name, words in _WORDS.items() if getattr(self, name) or name == "counted"}
+
     def __str__(self) -> str:
         kinds = {field.name: getattr(self, field.name) for field in fields(self)}
-        said = [f"{kinds[name]:,} {words}" for name, words in _WORDS.items() if kinds[name] or name == "counted"]
+        said = [f"{number:,} {words}" for words, number in self.kinds.items()]
         files = ", ".join(f"{kinds[name]:,} {words}" for name, words in _FILES.items() if kinds[name] or name == "files")
         closed = "" if self.closed_with is None else f" The period was closed with {self.closed_with:,} clients."
         return f"{self.reports:,} reports: {', '.join(said)}; files: {files}.{closed}"
@@ -98,8 +103,8 @@ def count_reports(
                 who.append(as_bytes(answers.who))
     if closed is not None:
         tally = closed.tally
-    elif close is not None and tally.clients:
-        Closed(tally, np.sort(np.concatenate(who))).write(close, checker)
+    elif close is not None and tally.clients and not Closed(tally, np.sort(np.concatenate(who))).write(close, checker):
+        return count_reports(place, checker, close=close, progress=progress)  # by what was closed meanwhile
     return tally, Received(**(counts + parted.counts), closed_with=None if closed is None else tally.clients)
 
 
