@@ -38,6 +38,8 @@ _PLAIN = {
     known["timestamp"].oid: pa.timestamp("us"),
 }
 """What the objects that psycopg makes of a type are to Arrow."""
+_AS_SENT = ("utf-8", "ascii")
+"""Encodings of a connection whose texts are Arrow's: `ascii` is what psycopg calls PostgreSQL's SQL_ASCII, any bytes."""
 _BOOLEAN, _NUMERIC, _TEXT, _ZONED = (known[name].oid for name in ("bool", "numeric", "text", "timestamptz"))
 
 
@@ -45,17 +47,17 @@ _BOOLEAN, _NUMERIC, _TEXT, _ZONED = (known[name].oid for name in ("bool", "numer
 def postgresql(address: Any, deadline: Deadline) -> Iterator[Ask]:
     """Through psycopg; the server keeps the rows until they are fetched. `address` is SQLAlchemy's."""
     words, named = address.set(drivername="postgresql+psycopg").get_dialect()().create_connect_args(address)
-    options = {"connect_timeout": _CONNECT_SECONDS, "client_encoding": "utf8", "prepare_threshold": None}
+    options = {"connect_timeout": _CONNECT_SECONDS, "prepare_threshold": None, "autocommit": False}
     with _refusals():
         connection = psycopg.connect(*words, **(named | options))
-    declared = connection.cursor(name="rows", scrollable=False)
+    declared: Any = connection.cursor(name="rows", scrollable=False)
     with closing(declared), _ended(connection, deadline), closing(connection):
         connection.read_only = True
 
         def ask(sql: str, contract: Contract, batch_rows: int) -> tuple[list[str], Iterator[Batch]]:
             with _refusals():
                 connection.execute(f"SET LOCAL statement_timeout = {deadline.seconds * 1000}".encode())
-                declared.execute(sql.encode())
+                declared.execute(sql)
             columns = [(column.name, column.type_code) for column in declared.description or ()]
             return [name for name, _ in columns], iter(lambda: _fetched(connection, columns, contract, batch_rows), None)
 
@@ -64,10 +66,10 @@ def postgresql(address: Any, deadline: Deadline) -> Iterator[Ask]:
 
 @contextmanager
 def _refusals() -> Iterator[None]:
-    """What psycopg raises, without its message."""
+    """What psycopg raises, without its message; a name may be in no known encoding."""
     try:
         yield
-    except psycopg.Error as error:
+    except (psycopg.Error, UnicodeError) as error:
         raise Refusal(type(error).__name__) from None
 
 
@@ -122,7 +124,7 @@ def _column(texts: list[bytes | None], oid: int, cursor: psycopg.Cursor, name: s
     loader, of_text = (loaders.get_loader(one, Format.TEXT) for one in (oid, _TEXT))
     with suppress(pa.ArrowInvalid):
         values = pa.array(texts, pa.binary()).cast(pa.string())
-        if type(loader) is type(of_text) or (is_number and oid == _NUMERIC):
+        if (type(loader) is type(of_text) and cursor.connection.info.encoding in _AS_SENT) or (is_number and oid == _NUMERIC):
             return values
         if oid == _BOOLEAN:
             return pc.equal(values, "t")
