@@ -16,6 +16,7 @@ import pytest
 
 from dpicl.errors import DpiclError
 from dpicl.tabular.reading import postgresql
+from dpicl.tabular.reading.survey import BATCH_ROWS
 from tests.harness import until
 from tests.ledger.postgres import Server
 
@@ -119,14 +120,15 @@ def test_what_a_version_of_postgresql_takes_for_reading_is_rolled_back(server: S
     server.execute("SELECT 1 / (1 - (SELECT count(*) FROM pg_largeobject_metadata))")
 
 
-LIFTS_THE_LIMIT = "WHEN 1 THEN set_config('statement_timeout', '0', false) WHEN 20000 THEN pg_sleep(60)::text"
+LIFTS_THE_LIMIT = f"WHEN 1 THEN set_config('statement_timeout', '0', false) WHEN {BATCH_ROWS + 9} THEN pg_sleep(60)::text"
+"""In one batch, and sleeps in the next."""
 
 
 @pytest.mark.parametrize(
     "sql",
     [
         f"SELECT (pg_sleep(60) IS NULL)::int {AS_ROW}",
-        f"SELECT 1 {AS_ROW} FROM generate_series(1, 40000) n, LATERAL (SELECT CASE n {LIFTS_THE_LIMIT} END) s OFFSET 1",
+        f"SELECT 1 {AS_ROW} FROM generate_series(1, {2 * BATCH_ROWS}) n, LATERAL (SELECT CASE n {LIFTS_THE_LIMIT} END) s OFFSET 1",
         f"{ENDLESS} SELECT 1 {AS_ROW} FROM n",
     ],
 )
