@@ -2,7 +2,7 @@
 
 A contract is public, and its SQL is whatever stands there, so that every engine is limited to reading:
 
-    PostgreSQL   a read-only transaction and a server-side cursor, so that one query is all there is; the server's own time limit
+    PostgreSQL   a read-only transaction and a server-side cursor, so that one query is all there is (`postgresql`)
     SQLite       the file opened for reading, `query_only`, and an authorizer that lets nothing in but SELECT, columns and
                  functions that give one value: those that give a table, as `json_each` does, would write to the schema
 
@@ -10,7 +10,8 @@ Both end at a deadline that counts from the query to the last row. No other engi
 comes from the environment variable that the contract names and stands in no message; neither does anything that the
 database says, which may quote a value.
 
-Not covered  what a PostgreSQL function does elsewhere than in its database, such as those of `dblink`: give a role that may only read.
+Not covered  what a PostgreSQL function does elsewhere than in its database, as `dblink`'s do, or a superuser's `lo_export`, or a function that
+             runs `COPY … TO PROGRAM`: give a role that may only read.
 """
 
 from __future__ import annotations
