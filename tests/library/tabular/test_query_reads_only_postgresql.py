@@ -9,18 +9,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Thread
 
 import psycopg
 import pytest
 
 from dpicl.errors import DpiclError
 from dpicl.tabular.reading import postgresql
+from dpicl.tabular.reading.database import query_batches
 from dpicl.tabular.reading.survey import BATCH_ROWS
 from tests.harness import until
 from tests.ledger.postgres import Server
 
-from .asking import ENDLESS, ROWS, SELECT, load, refusal
+from .asking import ENDLESS, ROWS, SELECT, asking, load, refusal
 
 
 @pytest.fixture(scope="module")
@@ -151,25 +151,17 @@ def working(server: Server) -> list[int]:
 
 
 @contextmanager
-def stopped_midway(server: Server) -> Iterator[None]:
-    """The server's processes stop while rows come, those too that would hear of a cancelled query."""
-    held: list[int] = []
-
-    def stop() -> None:
-        until(lambda: bool(working(server)), 10, "a query that runs")
-        for reader in working(server):
-            parent = int(Path(f"/proc/{reader}/stat").read_text().rsplit(")", 1)[1].split()[1])
-            for pid in (parent, reader):
-                held.append(pid)
-                os.kill(pid, signal.SIGSTOP)
-
-    thread = Thread(target=stop)
-    thread.start()
+def stopped(server: Server) -> Iterator[None]:
+    """The processes that give rows stop, and the one that would hear of a cancelled query."""
+    readers = working(server)
+    parents = [int(Path(f"/proc/{reader}/stat").read_text().rsplit(")", 1)[1].split()[1]) for reader in readers]
+    assert readers
+    for pid in parents + readers:
+        os.kill(pid, signal.SIGSTOP)
     try:
         yield
     finally:
-        thread.join()
-        for pid in held:
+        for pid in parents + readers:
             os.kill(pid, signal.SIGCONT)
 
 
@@ -179,9 +171,13 @@ def test_a_server_that_stops_amid_rows_is_left_in_time(
     monkeypatch.setenv("PEOPLE_DATABASE", server.url())
     monkeypatch.setenv("DPICL_QUERY_SECONDS", "1")
     monkeypatch.setattr(postgresql, "_GRACE_SECONDS", 0.5)
-    begun = time.monotonic()
-    with stopped_midway(server):
-        assert "people: the contract's query takes longer than 1 seconds" in refusal(f"{ENDLESS} SELECT 1 {AS_ROW} FROM n")
+    contract = asking(f"{ENDLESS} SELECT 1 {AS_ROW} FROM n")
+    assert contract.source.query is not None
+    begun, batches = time.monotonic(), query_batches(contract, contract.source.query, 1000)
+    assert next(batches).num_rows == 1000
+    with stopped(server):
+        with pytest.raises(DpiclError, match="people: the contract's query takes longer than 1 seconds"):
+            list(batches)
         assert time.monotonic() - begun < 15
     time.sleep(0.2)  # for what a thread would print
     assert capfd.readouterr() == ("", "")
