@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from benchmarks.figures import Figures
-from benchmarks.speed import command_speed, file_speed, group_speed, history, ledger_size, ledger_speed, local_speed
+from benchmarks.speed import command_speed, file_speed, group_speed, history, ledger_size, ledger_speed, local_speed, query_speed
 
 
 def main() -> None:
     """From the file to the answer; the longest part last."""
     figures = Figures()
-    for part in (command_speed, ledger_speed, ledger_size, file_speed, local_speed, group_speed):
+    for part in (command_speed, ledger_speed, ledger_size, file_speed, query_speed, local_speed, group_speed):
         print(f"measuring {part.__name__.rpartition('.')[2]} …", flush=True)
         part.measure(figures)
     history.add(figures)

@@ -2,7 +2,7 @@
 
 A contract is public, and its SQL is whatever stands there, so that every engine is limited to reading:
 
-    PostgreSQL   a read-only transaction and a server-side cursor, so that one query is all there is; the server's own time limit
+    PostgreSQL   a read-only transaction and a server-side cursor, so that one query is all there is (`postgresql`)
     SQLite       the file opened for reading, `query_only`, and an authorizer that lets nothing in but SELECT, columns and
                  functions that give one value: those that give a table, as `json_each` does, would write to the schema
 
@@ -10,18 +10,17 @@ Both end at a deadline that counts from the query to the last row. No other engi
 comes from the environment variable that the contract names and stands in no message; neither does anything that the
 database says, which may quote a value.
 
-Not covered  what a PostgreSQL function does elsewhere than in its database, such as those of `dblink`: give a role that may only read.
+Not covered  what a PostgreSQL function does elsewhere than in its database, as `dblink`'s do, or a superuser's `lo_export`, or a function that
+             runs `COPY … TO PROGRAM`: give a role that may only read.
 """
 
 from __future__ import annotations
 
 import os
 import sqlite3
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -30,74 +29,37 @@ import pyarrow as pa
 
 from dpicl.contract.models import Contract
 from dpicl.contract.sources import Query
-from dpicl.errors import DataError, ParameterError, SourceError
+from dpicl.errors import ParameterError, SourceError
 from dpicl.installed import extra_of
+from dpicl.tabular.reading.asked import WHERE, Ask, Batch, Deadline, Refusal, of_objects
 from dpicl.tabular.reading.parse import check_columns, typed_table
 
-WHERE = "query"
 _SECONDS_VARIABLE = "DPICL_QUERY_SECONDS"
 _USUAL_SECONDS, _MOST_SECONDS = 3600, 7 * 86_400
-_CONNECT_SECONDS = 10
-_FETCHED_ROWS = 1 << 14
 _STEPS = 1 << 14
 """Of SQLite's virtual machine between two looks at the clock: about a millisecond."""
 _READING = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE})
 _BARRED = frozenset({"load_extension", "fts3_tokenizer"})
 """Functions that run code of elsewhere."""
-Rows = tuple[list[str], Iterator[Sequence[Sequence[Any]]]]
-"""Names of the columns, and the rows, some at a time, read as they are gone through."""
-Connection = Callable[[str], Rows]
-"""A database that cannot be written to: it runs one query."""
 
 
-@dataclass(frozen=True)
-class _Deadline:
-    """When a query has to be done, its rows read: after so many seconds, at `end` by the monotonic clock."""
-
-    seconds: int
-    end: float
-
-    def has_passed(self) -> bool:
-        """Whether it is too late."""
-        return time.monotonic() >= self.end
-
-
-def _deadline() -> _Deadline:
+def _deadline() -> Deadline:
     """By DPICL_QUERY_SECONDS, or an hour. Raises ParameterError: it is no whole number of seconds, or more than a week."""
     text = os.environ.get(_SECONDS_VARIABLE) or str(_USUAL_SECONDS)
     if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= _MOST_SECONDS):
         raise ParameterError(_SECONDS_VARIABLE, repr(text[:40]), f"a whole number of seconds, 1 to {_MOST_SECONDS}")
-    return _Deadline(int(text), time.monotonic() + int(text))
+    return Deadline(int(text), time.monotonic() + int(text))
+
+
+def _postgresql(address: Any, deadline: Deadline) -> AbstractContextManager[Ask]:
+    """Late, because its driver comes with an extra."""
+    from dpicl.tabular.reading.postgresql import postgresql
+
+    return postgresql(address, deadline)
 
 
 @contextmanager
-def _postgresql(address: Any, deadline: _Deadline) -> Iterator[Connection]:
-    """Through SQLAlchemy and psycopg; the server keeps the rows until they are fetched."""
-    from sqlalchemy import NullPool, create_engine
-
-    address = address.set(drivername="postgresql+psycopg")
-    engine = create_engine(address, connect_args={"connect_timeout": _CONNECT_SECONDS}, poolclass=NullPool)
-    with closing(engine.connect().execution_options(postgresql_readonly=True)) as connection:
-        # The server's limit is of a statement, and a function of the query may set it anew: the clock here is the query's.
-        driver: Any = connection.connection.driver_connection
-        alarm = threading.Timer(deadline.seconds, driver.cancel)
-        alarm.daemon = True
-
-        def ask(sql: str) -> Rows:
-            alarm.start()
-            connection.exec_driver_sql(f"SET LOCAL statement_timeout = {deadline.seconds * 1000}")
-            options = {"stream_results": True, "max_row_buffer": _FETCHED_ROWS, "no_parameters": True}
-            rows = connection.execution_options(**options).exec_driver_sql(sql)
-            return list(rows.keys()), rows.partitions(_FETCHED_ROWS)
-
-        try:
-            yield ask
-        finally:
-            alarm.cancel()
-
-
-@contextmanager
-def _sqlite(address: Any, deadline: _Deadline) -> Iterator[Connection]:
+def _sqlite(address: Any, deadline: Deadline) -> Iterator[Ask]:
     """Python's own; a file that is not there is not made."""
     path = Path(address.database).absolute()
     with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, isolation_level=None)) as connection:
@@ -106,10 +68,18 @@ def _sqlite(address: Any, deadline: _Deadline) -> Iterator[Connection]:
         connection.set_authorizer(_authorise)
         connection.set_progress_handler(deadline.has_passed, _STEPS)
 
-        def ask(sql: str) -> Rows:
+        def ask(sql: str, contract: Contract, batch_rows: int) -> tuple[list[str], Iterator[Batch]]:
             cursor = connection.execute(sql)
             names = [str(column[0]) for column in cursor.description or ()]
-            return names, iter(lambda: cursor.fetchmany(_FETCHED_ROWS), [])
+            batches = iter(lambda: cursor.fetchmany(batch_rows), [])
+            return names, (
+                {
+                    name: of_objects(values, name)
+                    for name, values in zip(names, zip(*rows, strict=True), strict=True)
+                    if name in contract.read_columns
+                }
+                for rows in batches
+            )
 
         yield ask
 
@@ -119,7 +89,7 @@ def _authorise(action: int, _table: str | None, function: str | None, _database:
     return sqlite3.SQLITE_OK if action in _READING and not is_barred else sqlite3.SQLITE_DENY
 
 
-_ENGINES: dict[str, Callable[[Any, _Deadline], AbstractContextManager[Connection]]] = {
+_ENGINES: dict[str, Callable[[Any, Deadline], AbstractContextManager[Ask]]] = {
     "postgresql": _postgresql,
     "postgresql+psycopg": _postgresql,
     "sqlite": _sqlite,
@@ -142,8 +112,6 @@ def query_batches(contract: Contract, query: Query, batch_rows: int) -> Iterator
     the contract; ParameterError: DPICL_QUERY_SECONDS is no number of seconds.
     """
     address, deadline, dataset = _address(query, contract.name), _deadline(), contract.name
-    from sqlalchemy.exc import SQLAlchemyError
-
     late = f"{dataset}: the contract's query takes longer than {deadline.seconds} seconds; "
     late += f"expected its rows by then, or a larger {_SECONDS_VARIABLE}"
     with ExitStack() as stack:
@@ -151,35 +119,18 @@ def query_batches(contract: Contract, query: Query, batch_rows: int) -> Iterator
             ask = stack.enter_context(_ENGINES[address.drivername](address, deadline))
         except ModuleNotFoundError as error:
             raise SourceError(f"{dataset}: {extra_of(error) or error}") from None
-        except (SQLAlchemyError, sqlite3.Error, ImportError, TypeError, ValueError) as error:
+        except (Refusal, sqlite3.Error, ImportError, TypeError, ValueError) as error:
             raise SourceError(f"{dataset}: no database answers at the address in {query.url_env} ({_kind(error)})") from None
         try:
-            names, batches = ask(query.sql)
+            names, batches = ask(query.sql, contract, batch_rows)
             check_columns(names, contract, WHERE)
-            waiting: list[Any] = []
-            for rows in batches:
+            for columns in batches:
                 if deadline.has_passed():  # a query without an end gives rows on and on, each of them quickly
                     raise SourceError(late)
-                waiting += rows
-                while len(waiting) >= batch_rows:
-                    yield _typed(names, waiting[:batch_rows], contract)
-                    waiting = waiting[batch_rows:]
-            if waiting:
-                yield _typed(names, waiting, contract)
-        except (SQLAlchemyError, sqlite3.Error) as error:
+                yield typed_table(pa.table(dict(columns)), contract, WHERE, part=True)
+        except (Refusal, sqlite3.Error) as error:
             refused = f"{dataset}: the database refuses the contract's query ({_kind(error)})"
             raise SourceError(late if deadline.has_passed() else refused) from None
-
-
-def _typed(names: Sequence[str], rows: Sequence[Any], contract: Contract) -> pa.Table:
-    columns = {}
-    for name, values in zip(names, zip(*rows, strict=True), strict=True):
-        if name in contract.read_columns:
-            try:
-                columns[name] = pa.array(values, from_pandas=False)
-            except (pa.ArrowException, OverflowError, TypeError, ValueError):
-                raise DataError(WHERE, "holds neither numbers nor text", column=name) from None
-    return typed_table(pa.table(columns), contract, WHERE, part=True)
 
 
 def _address(query: Query, dataset: str) -> Any:
@@ -203,4 +154,4 @@ def _address(query: Query, dataset: str) -> Any:
 
 def _kind(error: Exception) -> str:
     """What kind of error, in a word of the driver's: its message may quote a value or the address."""
-    return type(getattr(error, "orig", None) or error).__name__
+    return str(error) if isinstance(error, Refusal) else type(error).__name__

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
@@ -14,7 +13,7 @@ from dpicl.errors import DpiclError
 from dpicl.tabular.reading.database import query_batches
 from dpicl.tabular.reading.read import canonical_order, read_text_table, rows_digest
 from dpicl.tabular.reading.source import find_rows, load_source
-from tests.ledger.postgres import Server, running_postgres
+from tests.ledger.postgres import Server
 
 from ..table_contracts import GOOD_CSV, small_contract
 
@@ -27,14 +26,14 @@ SELECT = "SELECT age, height, colour, y FROM people"
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with running_postgres(durable=False) as server:
-        for statement in TABLE.strip().split(";\n"):
-            server.execute(statement)
-        server.execute(
-            "CREATE TABLE many AS SELECT n::int % 100 AS age, 1.5::float8 AS height, 'red' AS colour, 'no' AS y FROM generate_series(1, 50000) n"
-        )
-        yield server
+def server(postgres: Server) -> Server:
+    postgres.emptied()
+    for statement in TABLE.strip().split(";\n"):
+        postgres.execute(statement)
+    postgres.execute(
+        "CREATE TABLE many AS SELECT n::int % 100 AS age, 1.5::float8 AS height, 'red' AS colour, 'no' AS y FROM generate_series(1, 50000) n"
+    )
+    return postgres
 
 
 @pytest.fixture(autouse=True)
@@ -73,6 +72,7 @@ def test_the_order_that_a_database_chooses_changes_nothing() -> None:
 
 def test_a_database_whose_driver_is_missing_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)  # as if it were not installed
+    monkeypatch.delitem(sys.modules, "dpicl.tabular.reading.postgresql", raising=False)
     assert refusal(asking(SELECT)).endswith(": psycopg is not installed; type `pip install 'dpicl[postgresql]'`")
 
 

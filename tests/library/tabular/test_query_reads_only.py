@@ -1,25 +1,18 @@
-"""A contract's SQL as an attacker: whatever it says, nothing is written, no file appears, and it ends."""
+"""A contract's SQL as an attacker of SQLite: whatever it says, nothing is written, no file appears, and it ends."""
 
 from __future__ import annotations
 
 import hashlib
 import sqlite3
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from dpicl.contract import Contract
-from dpicl.errors import DpiclError, ParameterError
-from dpicl.tabular.reading.source import find_rows, load_source
-from tests.ledger.postgres import Server, running_postgres
+from dpicl.errors import ParameterError
+from dpicl.tabular.reading.source import find_rows
 
-from ..table_contracts import GOOD_CSV, small_contract
-
-SELECT = "SELECT age, height, colour, y FROM people"
-ROWS = [line.split(",") for line in GOOD_CSV.splitlines()[1:]]
-ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)"
+from .asking import ENDLESS, ROWS, SELECT, asking, load, refusal
 
 
 @pytest.fixture
@@ -37,20 +30,6 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PEOPLE_DATABASE", f"sqlite:///{path}")
     monkeypatch.chdir(tmp_path / "db")
     return path
-
-
-def asking(sql: str) -> Contract:
-    return small_contract(source={"file": None, "query": {"url_env": "PEOPLE_DATABASE", "sql": sql}})
-
-
-def load(sql: str) -> int:
-    return load_source(asking(sql), data_folder=None, cache_folder=Path("unused")).num_rows
-
-
-def refusal(sql: str) -> str:
-    with pytest.raises(DpiclError) as caught:
-        load(sql)
-    return str(caught.value)
 
 
 def state(folder: Path) -> dict[str, str]:
@@ -153,58 +132,3 @@ def test_a_time_that_is_none_is_refused_before_anything_is_asked(file: Path, sec
     monkeypatch.setenv("DPICL_QUERY_SECONDS", seconds)
     with pytest.raises(ParameterError, match=r"^DPICL_QUERY_SECONDS=.*a whole number of seconds, 1 to 604800$"):
         find_rows(asking(SELECT), data_folder=None, cache_folder=Path("unused"))
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with running_postgres(durable=False) as server:
-        server.execute("CREATE TABLE people (age int, height float8, colour text, y text)")
-        server.execute("CREATE TABLE victim (x int)")
-        server.execute("CREATE SEQUENCE counter")
-        for age, height, colour, y in ROWS:
-            server.execute(f"INSERT INTO people VALUES ({age}, {height}, '{colour}', '{y}')")
-        yield server
-
-
-AS_ROW = "AS age, 1.5 AS height, 'red' AS colour, 'no' AS y"
-ON_POSTGRESQL = (
-    "DROP TABLE victim",
-    "CREATE TABLE t AS SELECT * FROM people",
-    "INSERT INTO people SELECT * FROM people RETURNING *",
-    "WITH d AS (DELETE FROM people RETURNING *) SELECT * FROM d",
-    f"{SELECT}; DROP TABLE victim",
-    "COMMIT; DROP TABLE victim",
-    "COPY people TO PROGRAM 'touch copy'",
-    "SET TRANSACTION READ WRITE",
-    "DO $$ BEGIN EXECUTE 'DROP TABLE victim'; END $$",
-    f"SELECT nextval('counter')::int {AS_ROW}",
-    f"SELECT set_config('transaction_read_only', 'off', false)::text {AS_ROW}",
-    "SELECT * FROM people FOR UPDATE",
-)
-
-
-@pytest.mark.parametrize("sql", ON_POSTGRESQL)
-def test_postgresql_is_read_and_nothing_else(server: Server, sql: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PEOPLE_DATABASE", server.url())
-    assert "people: the database refuses the contract's query (" in refusal(sql)
-    assert load(SELECT) == 4
-    server.execute("SELECT 1 / (1 - (SELECT count(*) FROM victim))")  # stands, and is empty
-
-
-LIFTS_THE_LIMIT = "WHEN 1 THEN set_config('statement_timeout', '0', false) WHEN 20000 THEN pg_sleep(60)::text"
-
-
-@pytest.mark.parametrize(
-    "sql",
-    [
-        f"SELECT (pg_sleep(60) IS NULL)::int {AS_ROW}",
-        f"SELECT 1 {AS_ROW} FROM generate_series(1, 40000) n, LATERAL (SELECT CASE n {LIFTS_THE_LIMIT} END) s OFFSET 1",
-        f"{ENDLESS} SELECT 1 {AS_ROW} FROM n",
-    ],
-)
-def test_a_query_without_an_end_is_ended_on_postgresql(server: Server, sql: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PEOPLE_DATABASE", server.url())
-    monkeypatch.setenv("DPICL_QUERY_SECONDS", "2")
-    begun = time.monotonic()
-    assert "people: the contract's query takes longer than 2 seconds" in refusal(sql)
-    assert time.monotonic() - begun < 20

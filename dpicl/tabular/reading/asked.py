@@ -1,0 +1,46 @@
+"""What a database engine is given, and what it gives back: a query and a deadline, and columns by the batch."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from dpicl.contract.models import Contract
+from dpicl.errors import DataError
+
+WHERE = "query"
+"""The rows' place in messages."""
+Batch = Mapping[str, pa.Array]
+"""Columns of the contract, each of shape (rows,), of any type."""
+Ask = Callable[[str, Contract, int], tuple[list[str], Iterator[Batch]]]
+"""A database that cannot be written to: it runs one query, and gives the names of its columns and, as they are gone through, batches of so
+many rows, the last of which may be smaller.
+"""
+
+
+class Refusal(Exception):
+    """A driver's error by its kind, a word: its message may quote a value or the address."""
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """When a query has to be done, its rows read: after so many seconds, at `end` by the monotonic clock."""
+
+    seconds: int
+    end: float
+
+    def has_passed(self) -> bool:
+        """Whether it is too late."""
+        return time.monotonic() >= self.end
+
+
+def of_objects(values: Iterable[Any], name: str) -> pa.Array:
+    """A column of a driver's objects, of shape (rows,). Raises DataError: Arrow has no type for them together."""
+    try:
+        return pa.array(list(values), from_pandas=False)
+    except (pa.ArrowException, OverflowError, TypeError, ValueError):
+        raise DataError(WHERE, "holds neither numbers nor text", column=name) from None

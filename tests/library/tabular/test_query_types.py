@@ -1,0 +1,165 @@
+"""Every type of PostgreSQL that a contract accepts gives the values, types and digests that it always gave, and all others one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pydantic import TypeAdapter
+
+from dpicl.contract import Contract
+from dpicl.contract.columns import Column
+from dpicl.contract.sources import Query
+from dpicl.errors import DpiclError
+from dpicl.tabular.reading.database import query_batches
+from dpicl.tabular.reading.read import canonical_order, rows_digest
+from tests.ledger.postgres import Server
+
+from ..table_contracts import small_contract
+
+WHOLE: dict[str, Any] = {"type": "integer", "bounds": [0, 10]}
+REAL: dict[str, Any] = {"type": "real", "bounds": [0, 10]}
+DAY: dict[str, Any] = {"type": "date", "bounds": ["2000-01-01", "2030-01-01"]}
+MOMENT: dict[str, Any] = {"type": "datetime", "bounds": ["2000-01-01T00:00:00", "2030-01-01T00:00:00"]}
+WORDS = ["a", "b", "a ", "é", "two\nlines", '"', "NULL", "true", "false", "7", "1.50", "2.00", "2020-01-01", "1.1"]
+WORD: dict[str, Any] = {"type": "category", "categories": WORDS}
+TYPES = """
+CREATE TYPE mood AS ENUM ('a', 'b');
+CREATE DOMAIN age AS smallint CHECK (VALUE > 0);
+CREATE DOMAIN mood_of_a_domain AS mood
+"""
+
+
+@pytest.fixture(scope="module")
+def server(postgres: Server) -> Iterator[Server]:
+    postgres.emptied()
+    for statement in TYPES.strip().split(";\n"):
+        postgres.execute(statement)
+    postgres.execute("ALTER DATABASE postgres SET timezone = 'Europe/Berlin'")
+    yield postgres
+    postgres.execute("ALTER DATABASE postgres RESET timezone")
+
+
+def asking(values: str, column: dict[str, Any]) -> Contract:
+    sql = f"SELECT 3 AS age, 1.5 AS height, 'red' AS colour, 'no' AS y, v FROM (VALUES {values}) AS given (v)"
+    contract = small_contract(source={"file": None, "query": {"url_env": "PEOPLE_DATABASE", "sql": sql}})
+    return contract.model_copy(update={"columns": {**contract.columns, "v": TypeAdapter(Column).validate_python(column)}})
+
+
+def read(contract: Contract) -> pa.Table:
+    """In batches of two, so that one may hold nothing but nulls."""
+    assert contract.source.query is not None
+    return pa.concat_tables(list(query_batches(contract, contract.source.query, 2)))
+
+
+def gap(column: dict[str, Any]) -> dict[str, Any]:
+    return {**column, "nullable": True}
+
+
+ACCEPTED: dict[str, tuple[str, dict[str, Any], list[object]]] = {
+    "smallint": ("(smallint '-32768'), (32767)", WHOLE, [-32768, 32767]),
+    "bigint": ("(bigint '-9223372036854775808'), (9223372036854775807)", WHOLE, [-(2**63), 2**63 - 1]),
+    "int with gaps": ("(NULL::int), (NULL), (7)", gap(WHOLE), [None, None, 7]),
+    "int as a word": ("(7::int), (7)", WORD, ["7", "7"]),
+    "numeric": ("(1.50::numeric), (2), (1e60), (-0.0)", REAL, [1.5, 2.0, 1e60, 0.0]),
+    "numeric of many digits": ("(0.1234567890123456789::numeric), (1e-30)", REAL, [0.12345678901234568, 1e-30]),
+    "numeric beyond a decimal of 256 bits": ("(1e200::numeric), (1e-200)", REAL, [1e200, 1e-200]),
+    "numeric as a whole number": ("(7::numeric(8, 2)), (0.000000000)", WHOLE, [7, 0]),
+    "numeric as a word": ("(1.5::numeric(4, 2)), (2)", WORD, ["1.50", "2.00"]),
+    "real": ("(1.1::real), (123456.7), (1e-7)", REAL, [1.1, 123456.7, 1e-7]),
+    "real as a word": ("(1.1::real), (7)", WORD, ["1.1", "7"]),
+    "double": ("(5e-324::float8), (1.7976931348623157e308), ('-0'), (0.1)", REAL, [5e-324, 1.7976931348623157e308, 0.0, 0.1]),
+    "double with gaps and NaN": ("('NaN'::float8), (NULL), (1.5)", gap(REAL), [None, None, 1.5]),
+    "double as a whole number": ("(7::float8), (-2)", WHOLE, [7, -2]),
+    "text": ("('a'::text), ('é'), (E'two\\nlines'), ('\"'), ('NULL')", WORD, ["a", "é", "two\nlines", '"', "NULL"]),
+    "text with numbers": ("('7'::text), (' 8'), ('1e3')", {**WORD, "categories": ["7", " 8", "1e3"]}, ["7", " 8", "1e3"]),
+    "varchar": ("('a'::varchar(3)), ('b')", WORD, ["a", "b"]),
+    "char(2), with its blank": ("('a'::char(2)), ('b'::char(2))", {**WORD, "categories": ["a ", "b "]}, ["a ", "b "]),
+    "NULL and empty text": ("(NULL::text), (''), ('a')", gap(WORD), ["(missing)", "(missing)", "a"]),
+    "boolean": ("(true), (false)", WORD, ["true", "false"]),
+    "boolean with gaps": ("(NULL::boolean), (NULL), (true)", gap(WORD), ["(missing)", "(missing)", "true"]),
+    "date": ("(date '2020-01-01'), ('1969-12-31'), ('0001-01-01')", DAY, [18262, -1, -719162]),
+    "date as a word": ("(date '2020-01-01'), ('2020-01-01')", WORD, ["2020-01-01"] * 2),
+    "date with gaps": ("(NULL::date), (NULL), ('2020-01-01')", gap(DAY), [None, None, 18262]),
+    "timestamp": ("(timestamp '2020-01-01 10:00:00.5'), ('1969-12-31 23:59:59.999999')", MOMENT, [1577872800, -1]),
+    "timestamp as a day": ("(timestamp '2020-01-01 23:59:59'), ('1969-12-31 23:59:59')", DAY, [18262, -1]),
+    "timestamptz": (
+        "(timestamptz '2020-01-01 00:00:00+03'), ('2020-07-01 12:00:00.25 America/St_Johns')",
+        MOMENT,
+        [1577826000, 1593613800],
+    ),
+    "timestamptz of a zone with seconds": ("(timestamptz '1800-01-01 00:00:00+00'), ('2020-01-01 00:00:00+00')", DAY, [-62091, 18262]),
+    "enum": ("('a'::mood), ('b')", WORD, ["a", "b"]),
+    "domains": ("(7::age), (8)", WHOLE, [7, 8]),
+    "a domain of an enum": ("('a'::mood_of_a_domain), (NULL)", gap(WORD), ["a", "(missing)"]),
+    "JSON that is a number": ("('7'::json), ('8')", WHOLE, [7, 8]),
+    "bytea that is text": ("('\\x61'::bytea), ('\\x62')", WORD, ["a", "b"]),
+}
+
+
+@pytest.mark.parametrize("name", ACCEPTED)
+def test_a_type_gives_its_values(server: Server, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv("PEOPLE_DATABASE", server.url())
+    values, column, expected = ACCEPTED[name]
+    found = read(asking(values, column)).column("v")
+    assert found.to_pylist() == expected
+    assert str(found.type) in ("int64", "double", "dictionary<values=string, indices=int16, ordered=0>")
+
+
+REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
+    "numeric NaN": ("('NaN'::numeric), (1)", gap(REAL), "is not a finite number (1 value)"),
+    "numeric infinity": ("('Infinity'::numeric), (1)", REAL, "is not a finite number (1 value)"),
+    "a numeric beyond 64 bits": ("(1e80::numeric), (1)", WHOLE, "is beyond 64 bits (1 value)"),
+    "double NaN": ("('NaN'::float8), (1)", REAL, "is not a finite number (1 value)"),
+    "double infinity": ("('-Infinity'::float8), (1)", gap(REAL), "is not a finite number (1 value)"),
+    "real infinity": ("('Infinity'::real), (1)", REAL, "is not a finite number (1 value)"),
+    "a fraction": ("(1.5::float8), (1)", WHOLE, "is not a whole number (1 value)"),
+    "empty text": ("(''::text), ('a')", WORD, "is empty (1 value)"),
+    "NULL": ("(NULL::text), ('a')", WORD, "is empty (1 value)"),
+    "an endless date": ("(date 'infinity'), ('2020-01-01')", DAY, "the database refuses the contract's query (DataError)"),
+    "a date before Christ": ("(date '0044-03-15 BC'), ('2020-01-01')", DAY, "the database refuses the contract's query (DataError)"),
+    "an endless timestamptz": ("(timestamptz 'infinity'), (now())", DAY, "the database refuses the contract's query (DataError)"),
+    "an array of text": ("(ARRAY['a']), (NULL)", WORD, "holds neither numbers nor text"),
+    "jsonb": ("""('{"a": 1}'::jsonb), ('{}')""", WORD, "holds neither numbers nor text"),
+    "a range": ("(int4range(1, 2)), (NULL)", WORD, "holds neither numbers nor text"),
+    "bytes": ("('\\xff'::bytea), ('\\x61')", WORD, "holds neither numbers nor text"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_value_that_is_none_is_refused(server: Server, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv("PEOPLE_DATABASE", server.url())
+    values, column, expected = REFUSED[name]
+    with pytest.raises(DpiclError) as caught:
+        read(asking(values, column))
+    assert str(caught.value).endswith(expected) and caught.value.__cause__ is None
+
+
+MIXED = """SELECT n % 90 AS age, (n % 7 / 4.0)::numeric(6, 3) AS height, (ARRAY['red', 'green', 'blue'])[1 + n % 3] AS colour,
+CASE n % 2 WHEN 0 THEN 'no' ELSE 'yes' END AS y, timestamptz '2020-01-01 00:00:00+00' + n * interval '1.7 s' AS v FROM generate_series(1, 1000) n"""
+DIGEST = "2475c7340a5324824e9f84eb6d429557f9bffbf267f28fd6a2e6815cf865a66a"
+"""When every value was an object of Python's on its way."""
+
+
+def test_a_table_has_the_digest_that_it_had(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PEOPLE_DATABASE", server.url())
+    batches = list(query_batches(asking("(1)", MOMENT), Query(url_env="PEOPLE_DATABASE", sql=MIXED), 300))
+    assert [batch.num_rows for batch in batches] == [300, 300, 300, 100]
+    assert rows_digest(canonical_order(pa.concat_tables(batches))) == DIGEST
+
+
+def test_the_way_a_server_writes_days_and_letters_changes_nothing(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, encoding in (("latin", "LATIN1"), ("plain", "SQL_ASCII")):
+        server.execute(f"CREATE DATABASE {name} ENCODING '{encoding}' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
+        server.execute(f"ALTER DATABASE {name} SET datestyle = 'German'")
+    monkeypatch.setenv("PEOPLE_DATABASE", server.url().replace("/postgres", "/latin"))
+    assert read(asking("('é'::text), ('a')", WORD)).column("v").to_pylist() == ["é", "a"]
+    assert read(asking("(date '2020-01-01'), ('1969-12-31')", DAY)).column("v").to_pylist() == [18262, -1]
+    monkeypatch.setenv("PEOPLE_DATABASE", server.url().replace("/postgres", "/plain"))
+    assert read(asking(r"(E'\xc3\xa9'::text), ('a')", WORD)).column("v").to_pylist() == ["é", "a"]
+    with pytest.raises(DpiclError, match="'v': holds neither numbers nor text$"):
+        read(asking(r"(E'\xff'::text), ('a')", WORD))
+    with pytest.raises(DpiclError, match=r"refuses the contract's query \(UnicodeEncodeError\)$"):
+        read(asking("('é'::text), ('a')", WORD))
