@@ -22,15 +22,15 @@ DELTA = 1e-6
 
 
 @pytest.mark.parametrize("neighbours", Neighbours)
-@pytest.mark.parametrize("contribution", [Contribution(1, 1), Contribution(3, 1), Contribution(3, 3), Contribution(7, 3, corrections=True)])
+@pytest.mark.parametrize("contribution", [Contribution(1, 1), Contribution(3, 1), Contribution(3, 3), Contribution(7, 3, signed=True)])
 def test_a_horizon_costs_what_dp_accounting_says_of_one_gaussian(contribution: Contribution, neighbours: Neighbours) -> None:
     """Moved by the releases of the worst pattern, which are added up here column by column in real numbers; privacy buckets, not our grid."""
-    counted = ContinualCounts.of(2.0, delta=DELTA, periods=60, marginals=5, contribution=contribution, neighbours=neighbours)
+    counted = ContinualCounts.of(2.0, delta=DELTA, periods=60, squared_norm=5, contribution=contribution, neighbours=neighbours)
     full, rest = divmod(contribution.rows, contribution.per_period)
     rows = [contribution.per_period] * full + [rest] * bool(rest)
     columns = matrix(60).astype(float)
     norm = np.linalg.norm(columns[:, : len(rows)] @ rows) * math.sqrt(5)
-    norm *= {ADD: 1, REPLACE: 2 if contribution.corrections else math.sqrt(2)}[neighbours]
+    norm *= {ADD: 1, REPLACE: 2 if contribution.signed else math.sqrt(2)}[neighbours]
     oracle = pld.from_gaussian_mechanism(
         math.sqrt(counted.variance or 0), sensitivity=norm, value_discretization_interval=1e-4, use_connect_dots=False
     ).get_epsilon_for_delta(DELTA)
@@ -40,7 +40,7 @@ def test_a_horizon_costs_what_dp_accounting_says_of_one_gaussian(contribution: C
 
 def test_every_period_priced_by_itself_costs_as_much_as_the_horizon() -> None:
     """A person's three rows: each release is a Gaussian of its own sensitivity, and dp-accounting composes them."""
-    counted = ContinualCounts.of(1.0, delta=DELTA, periods=12, marginals=1, contribution=Contribution(3, 1), neighbours=ADD)
+    counted = ContinualCounts.of(1.0, delta=DELTA, periods=12, squared_norm=1, contribution=Contribution(3, 1), neighbours=ADD)
     steps = matrix(12)[:, :3].sum(axis=1).astype(float)
     whole = pld.identity(1e-4)
     for step in steps:
@@ -94,7 +94,7 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
 
 
 def test_a_horizon_composes_with_other_releases_as_its_gaussian() -> None:
-    counted = ContinualCounts.of(1.0, delta=DELTA, periods=30, marginals=4, contribution=Contribution(2, 1), neighbours=ADD)
+    counted = ContinualCounts.of(1.0, delta=DELTA, periods=30, squared_norm=4, contribution=Contribution(2, 1), neighbours=ADD)
     one = counted.guarantee(delta=DELTA, unit="person")
     assert counted.variance is not None
     twice = discrete_gaussian(variance=counted.variance, squared_sensitivity=2 * counted.squared_sensitivity, neighbours=ADD)

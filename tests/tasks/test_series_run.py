@@ -282,11 +282,11 @@ def test_a_failure_quotes_no_row_and_is_tried_again_where_nothing_was_charged_tw
     run, quoted = planned_run("quoting"), "p17 canary"
     counts, calls = horizon_module.entering_counts, list[int]()
 
-    def failing(table: Any, *how: Any, **more: Any) -> Any:
+    def failing(series: Any, table: Any, *how: Any, **more: Any) -> Any:
         calls.append(1)
         if len(calls) == 2:
             raise ValueError(f"cannot count {quoted} in {table.data.to_pylist()}")
-        return counts(table, *how, **more)
+        return counts(series, table, *how, **more)
 
     monkeypatch.setattr(horizon_module, "entering_counts", failing)
     with pytest.raises(RunError, match=r"first mst_tabicl__visits__seed0: advance: ValueError at failing:\d+; the rest is done") as failed:

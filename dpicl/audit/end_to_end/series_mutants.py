@@ -113,7 +113,7 @@ def _unpriced_corrections(of: Any) -> Any:
 
     def made(*arguments: Any, **how: Any) -> Series:
         series = of(*arguments, **how)
-        return replace(series, contribution=replace(series.contribution, corrections=False))
+        return replace(series, contribution=replace(series.contribution, signed=False))
 
     return staticmethod(made)
 
@@ -121,4 +121,4 @@ def _unpriced_corrections(of: Any) -> Any:
 @mistake("counts named by their content", "bytes of a horizon's nights", "new_name")
 def _content_named_counts(_: Any) -> Any:
     """What the ledger shows of a night's counts follows from them."""
-    return lambda counts: hashlib.sha256(b"".join(table.tobytes() for table in counts.tables.values())).hexdigest()[:32]
+    return lambda counts: hashlib.sha256(counts.tobytes()).hexdigest()[:32]
