@@ -490,7 +490,7 @@ def test_windows_stand_though_the_horizon_cannot_go_on(place: Place) -> None:
 
 
 def test_a_dry_run_and_a_quote_refuse_what_the_release_refuses(place: Place) -> None:
-    asked = ("protect", NAME, "--epsilon", "1", "--shots", "2", "--out", "x.jsonl", "--method", "gdp_tabicl", "--window", "3")
+    asked = ("protect", NAME, "--epsilon", "1", "--shots", "2", "--out", "x.jsonl", "--method", "aim_tabicl", "--window", "3")
     told = [place.dpicl(*asked, *dry) for dry in ((), ("--dry-run",))]
     assert [one.returncode for one in told] == [2, 2] and told[0].stderr == told[1].stderr and "no horizon that" in told[0].stderr
     session, tree = dpicl.Session(), series_tree(releases={"every": "day", "horizon": 12, "first": "2999-01-01"}, source={"arrived": "day"})

@@ -95,7 +95,7 @@ def test_another_sign_is_refused_before_anything_is_charged(place: Place, wrong:
 def test_methods_that_count_no_horizon_refuse_rows_that_take_others_back(place: Place) -> None:
     """They would count them as rows that come."""
     put(place, signed(visits(3)))
-    for method in ("gdp_tabicl", "ldp_tabicl", "aim_tabicl"):
+    for method in ("ldp_tabicl", "aim_tabicl", "tab_pe"):
         with pytest.raises(PrivacyError, match=r"visits: some of its rows take others back \(`source.sign`\)"):
             release_planned(plan_of(NAME, method, Settings.current(), epsilon="1", shots=2), Settings.current())
 

@@ -187,10 +187,10 @@ def test_what_is_not_over_or_no_horizon_is_refused_before_a_row_is_read(place: P
         make_plan("nightly", {}, "early", period="2026-03-03")
     with pytest.raises(ParameterError, match="one of the horizon's 12"):
         make_plan("nightly", {}, "never", period="2026-12")
-    with pytest.raises(ParameterError, match="methods=gdp_tabicl: expected mst_tabicl alone, which counts the horizon of visits"):
-        planned_run("mixed", methods=["mst_tabicl", "gdp_tabicl"])
-    with pytest.raises(ParameterError, match="window=3: expected no such option: visits has no horizon that GDP-TabICL counts"):
-        planned_run("other", methods=["gdp_tabicl"], window=3)
+    with pytest.raises(ParameterError, match="methods=aim_tabicl: expected mst_tabicl alone, which counts the horizon of visits"):
+        planned_run("mixed", methods=["mst_tabicl", "aim_tabicl"])
+    with pytest.raises(ParameterError, match="window=3: expected no such option: visits has no horizon that AIM-TabICL counts"):
+        planned_run("other", methods=["aim_tabicl"], window=3)
     with pytest.raises(ParameterError, match="gaussian: visits has a horizon"):
         make_plan("mst-tabicl", {"datasets": [NAME], "epsilons": [1]}, "laplace")
     with open_ledger(Settings.current()) as ledger:
