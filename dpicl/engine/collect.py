@@ -120,7 +120,7 @@ def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
                 "title": contract.source.title,
                 "licence": contract.source.licence,
                 "benchmark": contract.privacy.budget.benchmark,
-                "sampling_rate": str(contract.privacy.sampling_rate) if isinstance(contract, Contract) else None,
+                "sampling_rate": _rate(contract),
             }
             for name, contract in contracts.items()
         },
@@ -144,6 +144,11 @@ def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
         "smaller_than_published": smaller_than_published(units, contracts),
         "left_out": left_out(plan, contracts),
     }
+
+
+def _rate(contract: Declared) -> str | None:
+    """Of a secret subsample, where there may be one: a horizon counts all rows."""
+    return str(contract.privacy.sampling_rate) if isinstance(contract, Contract) and contract.releases.horizon is None else None
 
 
 def left_out(plan: Plan, contracts: Mapping[str, Declared]) -> list[str]:

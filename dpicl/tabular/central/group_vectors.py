@@ -8,7 +8,7 @@ Paper       DP-TabICL algorithm 2, its averages (`aggregate`), with all of a row
 
     (1)  v    =  (0, .., 0, v_g, 0, .., 0),   g the one group of the row
          v_g  =  (w_n;  u_j and w [x_j is missing], of every number;  w at the row's category, of every category column and the label)
-    (2)  u_j  =  x_j in the w steps from the middle of its bounds in this group to each of them; 0 where it is missing
+    (2)  u_j  =  x_j, clipped to its bounds in this group, on a grid of w steps from their middle to each of them; 0 where it is missing
     (3)  M    =  the largest w_n^2 + (m + h) w^2 of any group;   w = floor(2^b / sqrt a),  w_n = floor(2^b sqrt(c / a)),  a = m + h + c
     (4)  released, of noisy sums V:   n^ = the estimate of least variance of V_n / w_n and all histograms' sums over w;
          a mean, V_j over n^ less those that are missing, clipped to its bounds;   a category, the largest of its histogram
@@ -22,7 +22,7 @@ is, in halves of the width. Under a fixed |v|^2 the sum of its square over m col
 A histogram weighs as a number does. Groups of few open columns have larger weights, so that every group uses all of M.
 
 Symbols     m number columns and h histograms that a group's predicate leaves open, c = sqrt(m / 3), or 1 where nothing is open; b = 12.
-Not covered columns' rounding to w steps, a bias of 1 / 4w of the width at most, and nothing at the bounds and the middle.
+Not covered columns' rounding to w steps, a bias of 1 / 4w of the width at most (1 / 2w with `lower`), and none at the bounds.
 """
 
 from __future__ import annotations
