@@ -23,6 +23,7 @@ from dpicl.methods.common import draws_for
 from dpicl.methods.counted_horizon import Arrays
 from dpicl.methods.gdp_series import GroupSeries
 from dpicl.pipeline import Unit
+from dpicl.planning.noise import noisy_releases
 from dpicl.randomness import stream
 from dpicl.tabular.central import aggregate
 from dpicl.tabular.central.group import assign, partition
@@ -288,3 +289,11 @@ def test_every_number_of_shots_is_a_horizon_at_the_whole_price() -> None:
         private = table(contract, OTHERS)
         cells = list(costs)[:1]
         method.draw(private, contract, unit(), draws_for(contract, 0), cells, {cells[0]: np.zeros(private.row_count, dtype=np.int16)})
+
+
+def test_of_next_to_no_rows_noise_is_told_though_no_epsilon_would_be_enough() -> None:
+    """Gaussian noise has a largest epsilon, which the search for a better one may not trip over."""
+    contract = series_contract(tree() | {"population": 1})
+    (noisy,) = noisy_releases(contract, replace(unit(), epsilons=(400.0,)))
+    assert noisy.enough == math.inf and "expected fewer columns or bins" in noisy.sentence
+    assert not list(noisy_releases(contract, unit(), rows=10**6))
