@@ -171,7 +171,7 @@ def counters(rng: np.random.Generator) -> Fraction:
     moved = np.zeros((periods, 2, 2), dtype=np.int64)
     for sign in (1, -1)[: 1 + replaced]:
         for place in rng.permutation(np.repeat(np.arange(periods), most))[:rows]:
-            one = sign * (rng.choice((1, -1)) if exact.contribution.corrections else 1)
+            one = sign * (rng.choice((1, -1)) if exact.contribution.signed else 1)
             np.add.at(moved, (place, [0, 1], rng.integers(2, size=2)), one)
     history = list(moved.reshape(periods, 4))
     releases = np.concatenate([exact.release(history[:period], period=period, stream=Fixed()) for period in range(1, periods + 1)])

@@ -1,6 +1,6 @@
 """A year of nightly releases inside one budget: `make bench TOPIC=series`.
 
-What its counters' noise is, what that costs in AUC, a night's time, nights that are killed, and a million clients' reports. `python -m benchmarks.series answers` measures
+What its counters' noise is, what that costs in AUC and in averages of groups, a night's time, nights that are killed, and a million clients' reports. `python -m benchmarks.series answers` measures
 one part.
 """
 
@@ -9,9 +9,17 @@ from __future__ import annotations
 import sys
 
 from benchmarks.figures import Figures
-from benchmarks.series import answers, commands, counters, kills, nights, reports
+from benchmarks.series import answers, averages, commands, counters, kills, nights, reports
 
-PARTS = {"counters": counters, "nights": nights, "reports": reports, "commands": commands, "answers": answers, "kills": kills}
+PARTS = {
+    "counters": counters,
+    "nights": nights,
+    "reports": reports,
+    "averages": averages,
+    "commands": commands,
+    "answers": answers,
+    "kills": kills,
+}
 
 
 def main() -> None:

@@ -17,7 +17,8 @@ from benchmarks.figures import Figures
 from benchmarks.real_tables import at_hand, real_table
 from benchmarks.series.counters import ADD, CONTRIBUTIONS, DELTA, EPSILON, LAST, PERIODS, ROWS, TABLES
 from dpicl.mechanisms.noisy_steps import GaussianBudget, GaussianTotal
-from dpicl.methods.mst_series import Arrays, Series, chosen_pairs
+from dpicl.methods.counted_horizon import Arrays
+from dpicl.methods.mst_series import Series, chosen_pairs
 from dpicl.randomness import stream
 from dpicl.tabular.central.bins import row_bins, row_encoding
 from dpicl.tabular.central.exact_counts import ExactCounts

@@ -30,7 +30,7 @@ TABLES = ("adult", "bank")
 
 def year(contribution: Contribution, marginals: int = 1, periods: int = PERIODS) -> ContinualCounts:
     """The counters of a year at the budget."""
-    return ContinualCounts.of(EPSILON, delta=DELTA, periods=periods, marginals=marginals, contribution=contribution, neighbours=ADD)
+    return ContinualCounts.of(EPSILON, delta=DELTA, periods=periods, squared_norm=marginals, contribution=contribution, neighbours=ADD)
 
 
 def once(marginals: int = 1) -> float:

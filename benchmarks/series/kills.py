@@ -34,6 +34,7 @@ from dpicl.engine.one_release import plan_of
 from dpicl.engine.releases import open_ledger
 from dpicl.engine.series import release_planned
 from dpicl.engine.settings import Settings
+from dpicl.methods.gdp_tabicl import GdpTabicl
 from tests.harness import Place, new_place
 from tests.library.series_contracts import NAME, after, series_tree, visits
 
@@ -69,24 +70,25 @@ class Verdict:
 
 
 def measure(figures: Figures) -> None:
-    """Five hundred kills."""
-    verdict = killed_nights(KILLS)
-    figures.at_least("kills-in-nights-of-a-series", verdict.kills, KILLS)
-    figures.exactly("second-draws-of-a-night", verdict.second_draws, 0)
-    figures.exactly("nights-not-recovered", verdict.unrecovered, 0)
+    """Five hundred kills, and a hundred in nights of averages."""
+    for method, what, kills in ((None, "", KILLS), (GdpTabicl.name, "-of-averages", KILLS // 5)):
+        verdict = killed_nights(kills, method=method)
+        figures.at_least(f"kills-in-nights-of-a-series{what}", verdict.kills, kills)
+        figures.exactly(f"second-draws-of-a-night{what}", verdict.second_draws, 0)
+        figures.exactly(f"nights-not-recovered{what}", verdict.unrecovered, 0)
 
 
-def killed_nights(kills: int, *, seed: int = 0, mutate: Mutation = None, deliveries: bool = False) -> Verdict:
+def killed_nights(kills: int, *, seed: int = 0, mutate: Mutation = None, deliveries: bool = False, method: str | None = None) -> Verdict:
     """Horizon after horizon until so many processes were killed; `mutate` breaks the protocol in each of them. Of a table with a column of days,
-    or of `deliveries`: all files are other ones at every try, those that were counted too.
+    or of `deliveries`: all files are other ones at every try, those that were counted too. By the usual method, or the one that is named.
     """
     verdict, number = Verdict(), 0
     with own_fork_server(["benchmarks.series.warm"]):
         with _scratch() as folder:
-            changes = _changes(new_horizon(Path(folder), random.Random(seed), deliveries=deliveries))
+            changes = _changes(new_horizon(Path(folder), random.Random(seed), deliveries=deliveries), method)
         while verdict.kills < kills:
             with _scratch() as folder:
-                _horizon(Path(folder), random.Random(f"{seed} {number}"), verdict, kills, mutate, deliveries, changes)
+                _horizon(Path(folder), random.Random(f"{seed} {number}"), verdict, kills, mutate, deliveries, changes, method)
             number += 1
     return verdict
 
@@ -95,27 +97,34 @@ def _scratch() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
 
 
-def _changes(place: Place) -> tuple[int, int]:
+def _changes(place: Place, method: str | None) -> tuple[int, int]:
     """How many changes the first night makes, and a later one: places of death beyond would be none."""
     for night in (1, 2):
-        assert _together(place, night, [_NEVER], None) == [0]
+        assert _together(place, night, [_NEVER], None, method) == [0]
     first, later = map(int, (place.root / _COUNTED).read_text().split())
     return first, later
 
 
 def _horizon(
-    root: Path, chance: random.Random, verdict: Verdict, kills: int, mutate: Mutation, deliveries: bool, changes: tuple[int, int]
+    root: Path,
+    chance: random.Random,
+    verdict: Verdict,
+    kills: int,
+    mutate: Mutation,
+    deliveries: bool,
+    changes: tuple[int, int],
+    method: str | None,
 ) -> None:
     place, seen = new_horizon(root, chance, deliveries=deliveries), Seen()
     for night in range(1, PERIODS + 1):
         for _ in range(chance.choice((1, 2, 3))):
             _deliver(place, chance)
             dealt = [chance.randrange(changes[night > 1]) for _ in range(chance.choice((1, 2, 2, 3)))]
-            verdict.kills += sum(code == -signal.SIGKILL for code in _together(place, night, dealt, mutate))
-            _observe(place, seen)
+            verdict.kills += sum(code == -signal.SIGKILL for code in _together(place, night, dealt, mutate, method))
+            _observe(place, seen, method)
         _deliver(place, chance)
-        verdict.unrecovered += sum(code != 0 for code in _together(place, night, [None], mutate))
-        _observe(place, seen)
+        verdict.unrecovered += sum(code != 0 for code in _together(place, night, [None], mutate, method))
+        _observe(place, seen, method)
         if verdict.kills >= kills:
             break
     verdict.unrecovered += night - len(seen.published)
@@ -157,10 +166,10 @@ def _write(path: Path, rows: list[dict[str, Any]], columns: list[str]) -> None:
     draft.replace(path)
 
 
-def _together(place: Place, night: int, dealt: list[int | None] | list[int], mutate: Mutation) -> list[int | None]:
+def _together(place: Place, night: int, dealt: list[int | None] | list[int], mutate: Mutation, method: str | None) -> list[int | None]:
     """Exit codes of processes that make a night at once; each dies before its change of that number, if it gets there."""
     context = multiprocessing.get_context("forkserver")
-    processes: list[BaseProcess] = [context.Process(target=make_night, args=(place, night, one, mutate)) for one in dealt]
+    processes: list[BaseProcess] = [context.Process(target=make_night, args=(place, night, one, mutate, method)) for one in dealt]
     for one in processes:
         one.start()
     for one in processes:
@@ -169,7 +178,7 @@ def _together(place: Place, night: int, dealt: list[int | None] | list[int], mut
     return [one.exitcode for one in processes]
 
 
-def make_night(place: Place, night: int, dies: int | None, mutate: Mutation) -> None:
+def make_night(place: Place, night: int, dies: int | None, mutate: Mutation, method: str | None = None) -> None:
     """Make the night after so many days, and die before a change of that number, if any."""
     logging.disable(logging.CRITICAL)
     if mutate is not None:
@@ -178,7 +187,7 @@ def make_night(place: Place, night: int, dies: int | None, mutate: Mutation) -> 
     with ExitStack() as entered:
         entered.enter_context(place.entered())
         settings = Settings.from_environment()
-        release_planned(plan_of(NAME, None, settings, epsilon=EPSILON, shots=1), settings, now=after(night))
+        release_planned(plan_of(NAME, method, settings, epsilon=EPSILON, shots=1), settings, now=after(night))
     if done is not None and dies == _NEVER:
         with (place.root / _COUNTED).open("a") as file:
             file.write(f"{_NEVER - done[0]} ")
@@ -215,11 +224,11 @@ def _die_before(change: int) -> list[int]:
     return left
 
 
-def _observe(place: Place, seen: Seen) -> None:
+def _observe(place: Place, seen: Seen, method: str | None) -> None:
     """Read whatever stands, like any later reader."""
     with place.entered():
         settings = Settings.from_environment()
-        plan = plan_of(NAME, None, settings, epsilon=EPSILON, shots=1)
+        plan = plan_of(NAME, method, settings, epsilon=EPSILON, shots=1)
         ((_, unit),) = plan.units.items()
         with open_ledger(settings) as ledger:
             horizon = Horizon.of(ledger, plan, settings.contract(NAME), unit, settings)

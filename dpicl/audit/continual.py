@@ -26,9 +26,9 @@ _FEW_BITS = 1
 Release = Callable[[ContinualCounts, Sequence[np.ndarray], Stream], np.ndarray]
 
 
-def _counters(bits: int, neighbours: Neighbours = Neighbours.ADD_OR_REMOVE_ONE, *, corrections: bool = False) -> ContinualCounts:
+def _counters(bits: int, neighbours: Neighbours = Neighbours.ADD_OR_REMOVE_ONE, *, signed: bool = False) -> ContinualCounts:
     """A person of three rows, one in a period, moves all releases by one deviation at most."""
-    exact = ContinualCounts(PERIODS, 1, Contribution(ROWS, 1, corrections), neighbours, None, bits)
+    exact = ContinualCounts(PERIODS, 1, Contribution(ROWS, 1, signed), neighbours, None, bits)
     return replace(exact, variance=Fraction(exact.squared_sensitivity) + SMOOTHED)
 
 
@@ -53,7 +53,7 @@ def _histories(counters: ContinualCounts, release: Release = _released) -> Trial
     """Each run is a cell of one horizon, or two cells where a person's rows move from one to the other: outputs of shape (runs, 2). Where rows take
     others back, the one person's come and the other's go, in one cell.
     """
-    back = counters.contribution.corrections
+    back = counters.contribution.signed
     replaced = counters.neighbours is Neighbours.REPLACE_ONE and not back
     path = matrix(PERIODS, counters.bits)[:, :ROWS].sum(axis=1).astype(float)
     path /= np.linalg.norm(path) * float(counters.variance or 1) ** 0.5 * (2**0.5 if replaced else 1)
@@ -76,7 +76,7 @@ def _histories(counters: ContinualCounts, release: Release = _released) -> Trial
 
 
 _FINE, _REPLACED = _counters(BITS), _counters(BITS, Neighbours.REPLACE_ONE)
-_CORRECTED = _counters(BITS, Neighbours.REPLACE_ONE, corrections=True)
+_CORRECTED = _counters(BITS, Neighbours.REPLACE_ONE, signed=True)
 
 
 def _for(squares: float, counters: ContinualCounts = _FINE) -> Trial:

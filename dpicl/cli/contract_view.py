@@ -34,7 +34,8 @@ def print_contract(contract: Contract | TextContract, *, replaces_shipped: bool 
     privacy, person = contract.privacy, contract.privacy.person
     console.print(f"{contract.name}: {contract.description}", style="bold", soft_wrap=True)
     most = f" (column {person.id_column}, rows of each: at most {most_rows(contract)})" if person else ""
-    rate = f"; subsample rate {privacy.sampling_rate}" if isinstance(contract, Contract) else ""
+    sampled = isinstance(contract, Contract) and contract.releases.horizon is None  # a horizon counts all rows
+    rate = f"; subsample rate {privacy.sampling_rate}" if sampled else ""
     cap = f"epsilon {privacy.budget.epsilon}, delta {privacy.budget.delta}"
     if replaces_shipped:
         say("contract   your own, in the place of the shipped one")

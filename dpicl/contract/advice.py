@@ -32,7 +32,7 @@ def advice(contract: Contract) -> Iterator[str]:
             "put classes together with `parts` and `answers`"
         )
     rate, population = contract.privacy.sampling_rate, contract.population
-    if population is not None and rate < 1 and population * rate < _ROWS:
+    if population is not None and contract.releases.horizon is None and rate < 1 and population * rate < _ROWS:
         yield (
             f"privacy.sampling_rate: {rate} of about {population:,} rows leaves {float(population * rate):,.0f}, whose averages are "
             f"mostly noise; expected 1, or a rate that leaves at least {_ROWS:,}"

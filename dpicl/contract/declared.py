@@ -64,7 +64,7 @@ class Privacy(Frozen):
     neighbours: Literal["add-or-remove-one", "replace-one"] = "add-or-remove-one"
     """Neighbouring relation of central mechanisms; local mechanisms always use replace-one."""
     sampling_rate: Rate = Fraction(1, 10)
-    """Public rate of Poisson subsampling in GDP-TabICL."""
+    """Public rate of Poisson subsampling in GDP-TabICL; where it counts a horizon all rows enter, and no rate below 1 may be stated."""
     budget: Budget
     """The cap on all releases, or `benchmark: true`."""
 

@@ -126,7 +126,7 @@ def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
                 "title": contract.source.title,
                 "licence": contract.source.licence,
                 "benchmark": contract.privacy.budget.benchmark,
-                "sampling_rate": str(contract.privacy.sampling_rate) if isinstance(contract, Contract) else None,
+                "sampling_rate": _rate(contract),
             }
             for name, contract in contracts.items()
         },
@@ -158,6 +158,11 @@ def _not_protected(plan: Plan, contracts: Mapping[str, Declared]) -> list[str]:
         *(_PUBLIC if False in public else ()),
         *_ALWAYS,
     ]
+
+
+def _rate(contract: Declared) -> str | None:
+    """Of a secret subsample, where there may be one: a horizon counts all rows."""
+    return str(contract.privacy.sampling_rate) if isinstance(contract, Contract) and contract.releases.horizon is None else None
 
 
 def left_out(plan: Plan, contracts: Mapping[str, Declared]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dpicl.accounting.events import PERIODS
 from dpicl.accounting.ledger import Entry, Ledger
@@ -25,6 +25,8 @@ class SeriesForecast:
     """One horizon that is charged: its periods, how many are released, what another one would cost, and how many more fit."""
 
     contract: str
+    which: str
+    """The method and number of shots, where the contract has several horizons that go on beside each other; else empty."""
     account: str
     first: str
     last: str
@@ -41,13 +43,13 @@ class SeriesForecast:
         at_least = "at least " if self.more == _MOST else ""
         further = f"enough for {at_least}{self.more} more, until {self.until}" if self.more else "not enough for one more"
         return (
-            f"{self.contract}: its periods are paid from {self.first} until {self.last}, {self.released} of {self.periods} are released; another "
+            f"{self.contract}{self.which}: its periods are paid from {self.first} until {self.last}, {self.released} of {self.periods} are released; another "
             f"horizon costs epsilon {self.cost:.4g}, {self.left:.4g} is left, {further}; what is released stands for ever"
         )
 
 
 def series_forecasts(settings: Settings) -> list[SeriesForecast]:
-    """The last horizon of each of the user's contracts that has one and was charged."""
+    """The last horizon of each of the user's contracts that has one and was charged; of each method and number of shots, where several were."""
     forecasts = []
     for name in settings.own_names():
         try:
@@ -56,11 +58,13 @@ def series_forecasts(settings: Settings) -> list[SeriesForecast]:
             continue
         if contract.releases.horizon is not None:
             with open_ledger(settings) as ledger:
-                forecasts += list(_of(ledger, contract, settings))[-1:]
+                last = dict(_of(ledger, contract, settings))
+                forecasts += [replace(one, which=f" ({which})" if len(last) > 1 else "") for which, one in last.items()]
     return forecasts
 
 
-def _of(ledger: Ledger, contract: Declared, settings: Settings) -> Iterator[SeriesForecast]:
+def _of(ledger: Ledger, contract: Declared, settings: Settings) -> Iterator[tuple[str, SeriesForecast]]:
+    """Each horizon, and of which method and number of shots it is."""
     stated = account_of(contract, next(name for name, one in METHODS.items() if one.is_series(contract)))
     account = ledger.find_account(stated, addresses_of(contract, settings), named=contract.account is not None)
     entries: list[Entry] = [] if account is None else ledger.entries(account.name)
@@ -77,7 +81,9 @@ def _of(ledger: Ledger, contract: Declared, settings: Settings) -> Iterator[Seri
         quote = ledger.dry_run(account.name, [one.guarantee])
         left = account.epsilon_cap - quote.before.epsilon
         paid = (str(facts["first"]), str(facts["last"]), int(facts[PERIODS]))
-        yield SeriesForecast(contract.name, account.name, *paid, released, quote.cost.epsilon, left, more, until or paid[1])
+        title = METHODS[one.mechanism].title if one.mechanism in METHODS else one.mechanism
+        which = f"{title}, {facts['shots']} shots" if facts.get("shots") else title
+        yield which, SeriesForecast(contract.name, "", account.name, *paid, released, quote.cost.epsilon, left, more, until or paid[1])
 
 
 def _last(contract: Declared, periods: int) -> str | None:

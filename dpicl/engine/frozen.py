@@ -18,7 +18,6 @@ import shutil
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,7 @@ from dpicl.engine.settings import Settings
 from dpicl.engine.state.sealed import read_archive, write_archive
 from dpicl.errors import LedgerRefusedError, ParameterError
 from dpicl.files.durable import write_whole
-from dpicl.tabular.central.exact_counts import ExactCounts
+from dpicl.methods.counted_horizon import CountedHorizon
 from dpicl.tabular.reading.participation import Entered
 
 FOLDER = "series"
@@ -43,28 +42,30 @@ class Frozen:
 
     name: str
     before: str
-    counts: ExactCounts
+    counts: Any
     entered: Entered
 
 
-def new_name(_counts: ExactCounts) -> str:
+def new_name(_counts: np.ndarray) -> str:
     """At random, whatever was counted: the ledger shows it."""
     return secrets.token_hex(_NAME_BYTES)
 
 
 @dataclass(frozen=True)
 class FrozenPeriods:
-    """The periods of one horizon, by the id of its release; `where` names it in messages."""
+    """The periods of one horizon, by the id of its release; `where` names it in messages, and `method` knows what was counted."""
 
     settings: Settings
     key: bytes
     horizon: str
     where: str
+    method: CountedHorizon[Any, Any]
 
-    def freeze(self, period: int, counts: ExactCounts, entered: Entered, *, before: str) -> Frozen:
+    def freeze(self, period: int, counts: Any, entered: Entered, *, before: str) -> Frozen:
         """Write a period, unless it is there; gives what stands. Raises LedgerRefusedError: a twin has ended the horizon meanwhile."""
-        about, arrays = _packed(counts, entered)
-        named = json.dumps({**about, "name": new_name(counts), "before": before}).encode()
+        said, flat = self.method.packed(counts)
+        about, arrays = _packed(flat, entered)
+        named = json.dumps({**said, **about, "name": new_name(flat), "before": before}).encode()
         contents = ((_ABOUT, named), (_ARRAYS, zlib.compress(arrays, 1)))
         self.settings.own(FOLDER, self.horizon)
         write_whole(self._path(period), lambda file: write_archive(file, self._key(period), iter(contents)))
@@ -83,7 +84,8 @@ class FrozenPeriods:
         try:
             contents = dict(read_archive(path, self._key(period)))
             about = json.loads(contents[_ABOUT])
-            counts, entered = _unpacked(about, zlib.decompress(contents[_ARRAYS]))
+            flat, entered = _unpacked(about, zlib.decompress(contents[_ARRAYS]))
+            counts = self.method.unpacked(about, flat)
         except (ParameterError, KeyError, ValueError, zlib.error):
             raise LedgerRefusedError(
                 f"{self.where}: the counts of period {period} are damaged, or of another installation; {RESTART}"
@@ -125,22 +127,16 @@ def _narrow(values: np.ndarray) -> np.ndarray:
     return values.astype(np.min_scalar_type(-most - 1))
 
 
-def _packed(counts: ExactCounts, entered: Entered) -> tuple[dict[str, Any], bytes]:
+def _packed(flat: np.ndarray, entered: Entered) -> tuple[dict[str, Any], bytes]:
     """All arrays one after another, and what they are: many small files of arrays would take longer to read than to count."""
-    tables = _narrow(np.concatenate([table.ravel() for table in counts.tables.values()]))
-    rows = _narrow(entered.rows)
-    about = {"sizes": counts.sizes, "scopes": list(counts.tables), "counts": tables.dtype.str, "persons": len(rows), "rows": rows.dtype.str}
-    return about, tables.tobytes() + entered.persons.tobytes() + rows.tobytes()
+    counts, rows = _narrow(flat), _narrow(entered.rows)
+    about = {"counts": counts.dtype.str, "persons": len(rows), "rows": rows.dtype.str}
+    return about, counts.tobytes() + entered.persons.tobytes() + rows.tobytes()
 
 
-def _unpacked(about: Mapping[str, Any], content: bytes) -> tuple[ExactCounts, Entered]:
-    sizes, scopes = tuple(about["sizes"]), [tuple(scope) for scope in about["scopes"]]
-    shapes = [tuple(sizes[column] for column in scope) for scope in scopes]
-    flat = np.frombuffer(content, about["counts"], sum(map(prod, shapes)))
-    tables, place = {}, 0
-    for scope, shape in zip(scopes, shapes, strict=True):
-        tables[scope] = flat[place : place + prod(shape)].reshape(shape)
-        place += prod(shape)
+def _unpacked(about: Mapping[str, Any], content: bytes) -> tuple[np.ndarray, Entered]:
+    after = about["persons"] * (np.dtype(np.uint64).itemsize + np.dtype(about["rows"]).itemsize)
+    flat = np.frombuffer(content, about["counts"], (len(content) - after) // np.dtype(about["counts"]).itemsize)
     persons = np.frombuffer(content, np.uint64, about["persons"], flat.nbytes)
     rows = np.frombuffer(content, about["rows"], about["persons"], flat.nbytes + persons.nbytes)
-    return ExactCounts(sizes, tables), Entered(persons, rows.astype(np.int64))
+    return flat, Entered(persons, rows.astype(np.int64))

@@ -6,7 +6,7 @@
     draw      noisy sums from what is frozen of all periods until then, never from the table
     publish   first wins, as of any release
 
-Guarantee   that of `methods.mst_series` for all periods together, as long as each is drawn once from one history: what is frozen decides.
+Guarantee   what the method's page says (`mst_series`, `gdp_series`), for all periods together, as long as each is drawn once from one history: what is frozen decides.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -31,16 +32,13 @@ from dpicl.engine.releases import UnitReleases, ledger_key, named_releases, open
 from dpicl.engine.run_folder import Plan, UnitFolder
 from dpicl.engine.settings import Settings
 from dpicl.errors import LedgerRefusedError, PrivacyError
-from dpicl.methods import METHODS
+from dpicl.methods import tabular
 from dpicl.methods.common import draws_for
-from dpicl.methods.mst_series import SURE, Arrays, Series, chosen_pairs, window_rows
-from dpicl.methods.mst_tabicl import MstTabicl
+from dpicl.methods.counted_horizon import SURE, Arrays, CountedHorizon, Exact
 from dpicl.pipeline import Cell, Unit
-from dpicl.tabular.central.bins import row_bins, row_encoding
-from dpicl.tabular.central.exact_counts import ExactCounts
 from dpicl.tabular.reading.arrivals import arrival_periods, has_arrivals
 from dpicl.tabular.reading.participation import Entered, entering_rows
-from dpicl.types import PrivateCodes, PrivateTable
+from dpicl.types import PrivateTable
 
 
 @dataclass(frozen=True)
@@ -55,7 +53,7 @@ class Progress:
         """What was made, and which periods rows are of; `more` tells this horizon from others of the contract."""
         names = horizon.contract.releases.calendar.periods
         made = f"{self.made} periods released now, {len(self.published)} of {len(names)} in all"
-        window = window_rows(horizon.series, self.published[:last], [(first, last)])
+        window = horizon.series.window_rows(self.published[:last], [(first, last)])
         few = "" if window.rows[0] > SURE * window.deviations[0] else ", and hardly more than noise: that window has too few rows"
         return f"{horizon.contract.name}{more}: {made}; rows are of {names[first - 1]} to {names[last - 1]}{few}."
 
@@ -73,7 +71,7 @@ class Horizon:
 
     @staticmethod
     def all_of(ledger: Ledger, plan: Plan, contract: Contract, unit: Unit, settings: Settings) -> list[Horizon]:
-        """Those of a unit, one for each epsilon, each charged by itself; opens their account."""
+        """Those of a unit, one for each of its releases, each charged by itself; opens their account."""
         named = named_releases(ledger, contract, unit, settings, period=plan.period_of(unit.dataset))
         return [Horizon(ledger, contract, unit, cell, release, settings) for cell, release in named.items()]
 
@@ -84,16 +82,14 @@ class Horizon:
         return horizon
 
     @cached_property
-    def series(self) -> Series:
+    def series(self) -> CountedHorizon[Any, Any]:
         """Its counters."""
-        method = METHODS[self.unit.method]
-        assert isinstance(method, MstTabicl)
-        return method.series(self.contract, self.unit, self.cell)
+        return tabular(self.unit.method).series(self.contract, self.unit, self.cell)
 
     @property
     def frozen(self) -> FrozenPeriods:
         """What its periods counted."""
-        return FrozenPeriods(self.settings, self._key, self.release.release_id, self.contract.name)
+        return FrozenPeriods(self.settings, self._key, self.release.release_id, self.contract.name, self.series)
 
     def until(
         self,
@@ -134,7 +130,7 @@ class Horizon:
         one = self._releases(self.release)
         answer = one.charge(self.ledger, self.cell)
         if answer.artefact_sha256 is None:
-            stated = {"periods": self.contract.releases.calendar.periods, "sizes": self.series.sizes, "structure": self.series.structure}
+            stated = {"periods": self.contract.releases.calendar.periods, **self.series.stated}
             one.publish(self.ledger, self.cell, json.dumps(stated, sort_keys=True).encode())
         return answer.is_new
 
@@ -180,7 +176,6 @@ class Horizon:
         frozen, made = list(history), list(published)
         arrived = arrival_periods(rows, self.contract)
         for period in range(len(made) + 1, over + 1):
-            chosen = chosen_pairs(made[self.series.structure - 1]) if period > self.series.structure else None
             stands = self.frozen.read(period)
             if stands is None:
                 if not has_arrivals(rows, self.contract, period):
@@ -190,15 +185,15 @@ class Horizon:
                 own = PrivateTable(rows.data.take(np.flatnonzero(arrived == period)))
                 counts, entered = self._counted(own, Entered.together(one.entered for one in frozen))
                 before = frozen[-1].name if frozen else ""
-                stands = self.frozen.freeze(period, self.series.kept(counts, period, chosen), entered, before=before)
+                stands = self.frozen.freeze(period, self.series.needed(counts, made), entered, before=before)
             frozen.append(stands)
             made.append(self._released(period, frozen, made))
         return made
 
-    def _counted(self, rows: PrivateTable, entered: Entered) -> tuple[ExactCounts, Entered]:
+    def _counted(self, rows: PrivateTable, entered: Entered) -> tuple[Any, Entered]:
         """See `entering_counts`; everybody's rows are told apart by one key for the whole horizon."""
         key = bytes.fromhex(keyed_hash(self._key, "participation", self.release.release_id))
-        return entering_counts(rows, self.contract, entered, key=key)
+        return entering_counts(self.series, rows, self.contract, entered, key=key)
 
     def _released(self, period: int, history: Sequence[Frozen], published: Sequence[Arrays]) -> Arrays:
         """A period's release: noted, drawn and published, unless it was."""
@@ -230,14 +225,15 @@ def uncounted(plan: Plan, contract: Contract, settings: Settings) -> list[int]:
         return sorted({period for one in horizons for period in one.uncounted(last)})
 
 
-def entering_counts(rows: PrivateTable, contract: Contract, entered: Entered, *, key: bytes) -> tuple[ExactCounts, Entered]:
-    """Exact counts of the rows of a period that enter, less those that take others back; and whose all of these are. The arguments are those of
-    `entering_rows`.
+def entering_counts(
+    series: CountedHorizon[Exact, Any], rows: PrivateTable, contract: Contract, entered: Entered, *, key: bytes
+) -> tuple[Exact, Entered]:
+    """Exact counts of the rows of a period that enter, less those that take others back; and whose all of these are. The other arguments are
+    those of `entering_rows`.
     """
     places, new = entering_rows(rows, contract, entered, key=key)
-    codes, sizes = row_bins(rows, contract)[places], row_encoding(contract).sizes
     if contract.source.sign is None:
-        return ExactCounts.of(PrivateCodes(codes), sizes), new
+        return series.counted(rows, contract, places), new
     signs = rows.numbers(contract.source.sign)[places]
-    come, back = (ExactCounts.of(PrivateCodes(codes[signs == one]), sizes) for one in (1, -1))
+    come, back = (series.counted(rows, contract, places[signs == one]) for one in (1, -1))
     return come - back, new

@@ -148,8 +148,8 @@ def plan_of(
 
 
 def _of_series(contract: Declared) -> str | None:
-    """The method that counts the periods of a contract's horizon; None where it has none."""
-    return next((name for name, one in METHODS.items() if one.is_series(contract)), None)
+    """The method that counts the periods of a contract's horizon where none is named; None where it has no horizon."""
+    return next((name for name, one in METHODS.items() if one.is_default_of_series and one.is_series(contract)), None)
 
 
 def own_run_id(dataset: str) -> str:

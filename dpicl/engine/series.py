@@ -2,12 +2,12 @@
 
     check     the cap before a row is read, and all rows before anything is charged
     make      charge the horizon, then freeze, note, draw and publish its periods (`horizon`)
-    derive    a model of the rows of a window, from published sums alone
+    derive    a model or averages of the rows of a window, from published sums alone
 
 Killed anywhere, run twice or beside its twin, the same command goes on: a period that is frozen is read back, and one that is published is
 not drawn again. A run of a pipeline does the same in its stage `advance`.
 
-Guarantee   that of `methods.mst_series` for all periods together; see `horizon`.
+Guarantee   that of the method for all periods together; see `horizon`.
 """
 
 from __future__ import annotations

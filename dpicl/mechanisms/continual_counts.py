@@ -15,25 +15,27 @@ Paper       [HKU25] Henzinger, Kalinin and Upadhyay, normalised square root (arX
     (1)  C[t, s] = round( 2^b r_(t-s) / |(r_0, ..., r_(T-1-s))| ),  s <= t,    r_j = binom(2j, j) / 4^j
     (2)  y_t = sum_(s <= t) C[t, s] x_s + Z_t,    Z_t discrete Gaussian of variance sigma^2, drawn in period t
     (3)  x_a + ... + x_z  =  w y - w Z,    w C = (0, .., 0, 1, .., 1, 0, .., 0):  deviation sigma |w|, independent from cell to cell
-    (4)  D = m sum_ij u_i u_j g_|i-j|,    u = (c, ..., c, k mod c),    g_d the largest product of two columns of C that are >= d apart
+    (4)  D = M sum_ij u_i u_j g_|i-j|,    u = (c, ..., c, k mod c),    g_d the largest product of two columns of C that are >= d apart
 
 C is invertible: no other linear estimate than (3) is unbiased, and later releases say nothing more of a window. For T = 365 a prefix's noise
 is at most 2.76 times that of one release of the whole table at the same cost (the last one's 2.39), of the square root's 2.94; for no
 matrix of real numbers the largest is below 2.64.
 
-Proof of (4): y moves by sum_s C[., s] v_s, where v_s is what the unit adds to x_s. In one marginal, let w_s <= c be its rows of period s,
-sum w_s <= k. No column product is negative, so that its rows move y most where all fall into one cell, by w' G w, G the columns' products.
+Proof of (4): y moves by sum_s C[., s] v_s, where v_s is what the unit adds to x_s: the sum of its rows' vectors, |a_i|^2 <= M each. Let w_s
+<= c be its rows of period s, sum w_s <= k, and G the columns' products, none of which is negative. Rows i and j add G <a_i, a_j> <= M G to
+|y|^2, so that they move it most where all vectors are the same one of length sqrt M: by M w' G w.
 That is convex in w: it is largest at a corner, where all w_s are 0 or c but one, the rest. Let these be at p_0 < p_1 < ...: as p_j - p_i >=
 j - i, w' G w is at most the sum of (4) with the rest somewhere in u, and largest with it at an end: the distances to all others are 1, 2, 3
-... there, and nowhere larger. A count that is taken back in a later period, -1, counts as a row: |sum of +-columns| <= sum of columns. Two
-units' movements have a product >= 0 where none is taken back, so a replaced one moves y by 2 D at most, else by 4 D.
+... there, and nowhere larger. A row that is taken back in a later period, -a_i, counts as one: nothing above asks for its sign. Two units'
+movements have a product >= 0 where no number of any vector is negative, so a replaced one moves y by 2 D at most, else (`signed`) by 4 D.
 
 Adaptive: given the past, y_t is discrete Gaussian noise around a sum that moves by d_t = sum_s C[t, s] v_s, which the past determines. By
 rule (2) of `accounting.discrete_gaussian` it is the post-processing of |d_t|^2 / (sigma^2 - 4) seconds of a Brownian motion with or without
 drift, and by (4) these are D / (sigma^2 - 4) at most on every path, whichever periods were chosen on the way. So all are one Gaussian of
 that many seconds (`noisy_steps`: [ST22]); in zCDP, sum |d_t|^2 / (2 sigma^2) <= D / (2 sigma^2), by a filter that never has to stop.
 
-Symbols     T periods, x_s whole counts of period s (int, shape (cells,)), of which a row is in one cell of each of m marginals; b bits.
+Symbols     T periods, x_s whole counts of period s (int, shape (cells,)), the sum of its rows' vectors, each of squared length M at most: m where
+            a row is in one cell of each of m marginals; b bits.
 Not covered more rows of a unit than k and c: the caller lets no more in, by that unit's rows alone. Whole periods of everybody.
 """
 
@@ -41,7 +43,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -60,8 +62,10 @@ from dpicl.randomness import Stream
 
 BITS = 16
 """b, with which rounding costs a hundred-thousandth of the noise."""
-_LARGEST_COUNT = 2**31 - 1
-"""Of a cell in a period; larger ones are cut off there, which moves no two counts apart. Sums then fit into 64 bits."""
+_LARGEST_COUNT = 2**40
+"""Of a cell in a period; larger ones are cut off there, which moves no two counts apart. A row of C adds up to less than 2^21 in any horizon, so
+that sums and their noise fit into 64 bits.
+"""
 _PRECISE = 64
 
 
@@ -91,13 +95,13 @@ def products(periods: int, bits: int = BITS) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Contribution:
-    """What a unit of protection may put in: k rows in the whole horizon, c in a period. With `corrections` also counts taken back, each of
-    which is one of its rows.
+    """What a unit of protection may put in: k rows in the whole horizon, c in a period. With `signed` a row's numbers may be negative: where
+    one takes another back, and is a row itself, or where values lie on both sides of zero.
     """
 
     rows: int
     per_period: int
-    corrections: bool = False
+    signed: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.per_period <= self.rows:
@@ -106,17 +110,17 @@ class Contribution:
 
 @dataclass(frozen=True)
 class ContinualCounts:
-    """The counters of one horizon. `variance` is sigma^2 of equation (2), None no noise; the rest as in the head."""
+    """The counters of one horizon. `variance` is sigma^2 of equation (2), None no noise; `squared_norm` is M; the rest as in the head."""
 
     periods: int
-    marginals: int
+    squared_norm: int
     contribution: Contribution
     neighbours: Neighbours
     variance: Fraction | None
     bits: int = BITS
 
     def __post_init__(self) -> None:
-        whole = (("periods", self.periods, 1, MOST_PERIODS), ("marginals", self.marginals, 1, 1 << 24), ("bits", self.bits, 0, BITS))
+        whole = (("periods", self.periods, 1, MOST_PERIODS), ("squared_norm", self.squared_norm, 1, 1 << 40), ("bits", self.bits, 0, BITS))
         for name, value, least, most in whole:
             if not least <= value <= most:
                 raise ParameterError(name, value, f"a whole number, {least} to {most}")
@@ -125,23 +129,23 @@ class ContinualCounts:
 
     @staticmethod
     def of(
-        epsilon: float, *, delta: float, periods: int, marginals: int, contribution: Contribution, neighbours: Neighbours
+        epsilon: float, *, delta: float, periods: int, squared_norm: int, contribution: Contribution, neighbours: Neighbours
     ) -> ContinualCounts:
         """Of the least noise that costs at most (epsilon, delta) for all periods together.
         Raises ParameterError: a parameter is out of range; PrivacyError: no noise costs this much.
         """
         budget = GaussianTotal.of(epsilon, delta=delta, neighbours=Neighbours.ADD_OR_REMOVE_ONE).budget
-        return ContinualCounts.spending(budget, periods, marginals, contribution, neighbours)
+        return ContinualCounts.spending(budget, periods, squared_norm, contribution, neighbours)
 
     @staticmethod
     def spending(
-        budget: GaussianBudget, periods: int, marginals: int, contribution: Contribution, neighbours: Neighbours
+        budget: GaussianBudget, periods: int, squared_norm: int, contribution: Contribution, neighbours: Neighbours, bits: int = BITS
     ) -> ContinualCounts:
         """Of the least noise that costs at most this part of a Gaussian budget, mu^2 of one unit under these neighbours."""
-        exact = ContinualCounts(periods, marginals, contribution, neighbours, None)
+        exact = ContinualCounts(periods, squared_norm, contribution, neighbours, None, bits)
         amount = budget.amount
         variance = None if amount is None else rational_above(exact.squared_sensitivity / amount + SMOOTHED)
-        return ContinualCounts(periods, marginals, contribution, neighbours, variance)
+        return replace(exact, variance=variance)
 
     @property
     def squared_sensitivity(self) -> int:
@@ -152,8 +156,8 @@ class ContinualCounts:
         added = most**2 * (full * distances[0] + 2 * pairs)
         if rest:
             added += rest**2 * distances[0] + 2 * most * rest * sum(distances[1 : full + 1])
-        replaced = 4 if self.contribution.corrections else 2
-        return self.marginals * added * (replaced if self.neighbours is Neighbours.REPLACE_ONE else 1)
+        replaced = 4 if self.contribution.signed else 2
+        return self.squared_norm * added * (replaced if self.neighbours is Neighbours.REPLACE_ONE else 1)
 
     def guarantee(self, *, delta: float, unit: str) -> Guarantee:
         """What all releases of the horizon cost together, at this delta.

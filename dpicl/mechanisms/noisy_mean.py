@@ -109,16 +109,16 @@ def noised_means(totals: Sequence[int], counts: Sequence[int], grid: Grid, *, ep
     if epsilon is not None:
         totals = noisy_counts(totals, epsilon=epsilon / 2 / grid.sensitivity, stream=stream)
         counts = noisy_counts(counts, epsilon=epsilon / 2, stream=stream)
-    return [_mean(total, count, grid) for total, count in zip(totals, counts, strict=True)]
+    return [mean_of(total, count, grid) for total, count in zip(totals, counts, strict=True)]
 
 
 def means_over(totals: Sequence[int], counts: Sequence[int], grid: Grid, *, epsilon: Fraction | None, stream: Stream) -> list[float]:
     """Equations (2) and (4) with all of epsilon for the sum, over noisy counts that are paid for elsewhere."""
     noisy = totals if epsilon is None else noisy_counts(totals, epsilon=epsilon / grid.sensitivity, stream=stream)
-    return [_mean(total, count, grid) for total, count in zip(noisy, counts, strict=True)]
+    return [mean_of(total, count, grid) for total, count in zip(noisy, counts, strict=True)]
 
 
-def _mean(total: int, count: int, grid: Grid) -> float:
+def mean_of(total: float, count: float, grid: Grid) -> float:
     """Equation (4)."""
     largest = grid.sensitivity * max(count, 1)
     mean = grid.zero + grid.step * (min(max(total, -largest), largest) / max(count, 1))

@@ -50,7 +50,7 @@ class AimTabicl(MstTabicl):
     first_versions: ClassVar[tuple[int, ...]] = ()
     is_default = True
     triples = True
-    makes_series = False
+    makes_series = is_default_of_series = False
 
     def measure(self, exact: ExactCounts, budget: StepBudget, stream: Stream) -> Counts:
         """Step 1."""

@@ -79,6 +79,8 @@ class Method(ABC):
     """Whether it counts the periods of a table that grows, or writes from texts that arrive in each, under one charge, where its contract has a
     horizon; else each is a release.
     """
+    is_default_of_series: ClassVar[bool] = False
+    """Of methods that count a table's horizon, whether it does where a user names none."""
     stated: ClassVar[tuple[tuple[str, type, str], ...]] = ()
     """Further facts that a kind of methods states, with their types in Python and in words."""
     kind: ClassVar[str] = "Method"

@@ -4,7 +4,7 @@ Trust       Central: a curator holds the rows; only noisy averages leave.
 Unit        One row; or one person, of whom at most m rows enter.
 Neighbours  ADD_OR_REMOVE_ONE; a contract with REPLACE_ONE is charged twice. A person costs m rows: group privacy of the amplified release.
 Guarantee   epsilon-DP before and ln(1 + q (e^epsilon - 1))-DP after amplification; delta = 0. The demonstrations answer any number of
-            queries.
+            queries. Of a table that grows neighbours are histories of it, with Gaussian noise, a delta and no subsample (`gdp_series`).
 Paper       Carey, Bhaila, Edemacu and Wu 2024 (arXiv 2403.05681), algorithm 2.
 
     0  D <- at most m rows of every person (where persons are protected)
@@ -40,6 +40,8 @@ from dpicl.mechanisms import noisy_count
 from dpicl.mechanisms.poisson_subsample import poisson_subsample
 from dpicl.methods.base import Reads, Trust
 from dpicl.methods.common import ZERO_SHOT, Cost, epsilon_of, for_unit, shots_of
+from dpicl.methods.counted_horizon import charged_together, horizon_facts, no_whole_table
+from dpicl.methods.gdp_series import VERSION, GroupSeries
 from dpicl.methods.options import GdpOptions
 from dpicl.methods.tabular_answers import with_content_free
 from dpicl.methods.tabular_method import Arrays, Released, TabularMethod
@@ -54,6 +56,8 @@ from dpicl.tabular.reading.contribution import contributing_rows
 from dpicl.types import PrivateTable, QueryTable, ReleasedGroup, ReleasedGroups
 
 _FEW_SHOTS = 16
+_OF_SERIES = "shared-count"
+"""The allocation of a series: one count of each group for all its means."""
 LEFT_OUT = -1
 """Group number of a row that is not in the subsample."""
 _ROWS_PER_BLOCK = 1 << 20
@@ -73,19 +77,34 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
     artefact = "released_groups.json"
     first_versions = (2, 3)
     prepare_stage, draw_stage = "subsample", "aggregate"
+    makes_series = True
+
+    def default_options(self, contract: Contract, stated: Mapping[str, Any], epsilon: float) -> dict[str, Any]:
+        """See `Method`; the groups of a series share their counts."""
+        return {"allocation": _OF_SERIES} if self.is_series(contract) else {}
 
     def systems(self, unit: Unit) -> tuple[str, ...]:
         """See `Method`."""
         return ("content-free",) if unit.options.calibrate else ()
 
     def refuse(self, contract: Contract, unit: Unit) -> None:
-        """Numbers of shots that the contract has no groups for."""
+        """Numbers of shots that the contract has no groups for; a subsample, or another division of epsilon, of a series, which has none."""
         missing = [shots for shots in unit.shots if shots not in contract.shots]
         if missing:
             raise ParameterError("shots", missing[0], f"one of {', '.join(map(str, contract.shots))}: {contract.name} has groups for these")
+        if self.is_series(contract):
+            _refuse_of_series(contract, unit)
+
+    def series(self, contract: Contract, unit: Unit, cell: Cell) -> GroupSeries:
+        """See `TabularMethod`; its delta is the budget's. Raises ParameterError: the options are of no series."""
+        self.refuse(contract, unit)
+        chosen, delta = unit.chosen(GdpOptions), float(contract.privacy.budget.delta or 0)
+        return GroupSeries.of(contract, shots_of(cell), origin=chosen.sum_origin, epsilon=epsilon_of(cell), delta=delta)
 
     def releases(self, contract: Contract, unit: Unit) -> dict[Cell, Cost]:
-        """Before and after amplification, under the contract's neighbours."""
+        """Before and after amplification, under the contract's neighbours; of a series there is none."""
+        if self.is_series(contract):
+            return {cell: Cost(self.series(contract, unit, cell).guarantee) for cell in unit.cells("icl")}
         costs = {}
         for cell in unit.cells("icl"):
             groups, epsilon = partition(contract, shots_of(cell)), nominal_epsilon(contract, unit, cell)
@@ -99,22 +118,34 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
 
     def identity(self, contract: Contract, unit: Unit, cell: Cell) -> dict[str, object]:
         """See `Method`."""
+        if self.is_series(contract):
+            delta, origin = contract.privacy.budget.delta, unit.chosen(GdpOptions).sum_origin
+            return {"delta": float(delta or 0), "sum_origin": origin, **horizon_facts(contract), "series": VERSION}
         return {"sampling_rate": str(rate_of(contract, cell)), **unit.chosen(GdpOptions).model_dump(mode="json")}
 
     def statement(self, contract: Contract, unit: Unit, cell: Cell, cost: Cost) -> str:
         """See `Method`."""
+        if self.is_series(contract):
+            return (
+                f"{charged_together(contract, cost.nominal)}; averages of any window of them, of all rows and no subsample, demonstrate for any number "
+                "of queries. Every number of shots and every seed is a release of its own."
+            )
         return (
             f"Each released set of demonstrations is {cost.nominal.epsilon:.4g}-DP, and {cost.charged.epsilon:.4g}-DP counting the secret "
             "subsample; it answers any number of queries. Every number of shots and every seed is a release of its own."
         )
 
     def alternatives(self, contract: Contract) -> Sequence[tuple[Mapping[str, str], int]]:
-        """See `TabularMethod`: some numbers of groups, where epsilon is what is charged."""
+        """See `TabularMethod`: some numbers of groups, where epsilon is what is charged; none of a series, which is no release of one table."""
+        if self.is_series(contract):
+            return ()
         few = [shots for shots in contract.shots if 1 < shots <= _FEW_SHOTS] or [1]
         return [({"allocation": "shared-count", "epsilon_is": "amplified"}, shots) for shots in few[:1] + few[1:][-1:]]
 
     def column_errors(self, contract: Contract, unit: Unit, cell: Cell, rows: int) -> Mapping[str, float]:
         """See `TabularMethod`: of group averages, in widths of a column's bounds."""
+        if self.is_series(contract):
+            return self.series(contract, unit, cell).column_errors(rows)
         groups, epsilon, sample = partition(contract, shots_of(cell)), nominal_epsilon(contract, unit, cell), rows * rate_of(contract, cell)
         return aggregate.expected_errors(groups, contract, epsilon=epsilon, options=options_of(unit), rows=float(sample))
 
@@ -216,7 +247,9 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
 
 
 def _noised(sums: Mapping[Cell, GroupSums], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, ReleasedGroups]:
-    """Step 3 from exact sums of the whole subsample: the only draw of noise."""
+    """Step 3 from exact sums of the whole subsample: the only draw of noise. Raises PrivacyError: of a series, which has counters."""
+    if contract.releases.horizon is not None:
+        raise no_whole_table(contract)
     released = {}
     for cell, of_cell in sums.items():
         groups, epsilon, stream = (
@@ -226,6 +259,21 @@ def _noised(sums: Mapping[Cell, GroupSums], contract: Contract, unit: Unit, draw
         )
         released[cell] = aggregate.noised(of_cell, groups, contract, epsilon=epsilon, options=options_of(unit), stream=stream)
     return released
+
+
+def _refuse_of_series(contract: Contract, unit: Unit) -> None:
+    """Raises ParameterError: a subsample is stated, or another division of epsilon than counters have."""
+    chosen, privacy = unit.chosen(GdpOptions), contract.privacy
+    rates = {*unit.sampling_rates, *([privacy.sampling_rate] if "sampling_rate" in privacy.model_fields_set else [])}
+    if less := sorted(rate for rate in rates if rate < 1):
+        expected = f"1, or no such key: all rows of a period enter the counters of {contract.name}, whose horizon has no secret subsample"
+        raise ParameterError("sampling_rate", str(less[0]), expected)
+    if chosen.allocation != _OF_SERIES:
+        raise ParameterError(
+            "allocation", chosen.allocation, f"{_OF_SERIES}: {contract.name} has a horizon of periods, whose groups have one count each"
+        )
+    if chosen.epsilon_is != "nominal":
+        raise ParameterError("epsilon_is", chosen.epsilon_is, f"nominal: {contract.name} has a horizon of periods, which nothing amplifies")
 
 
 def nominal_epsilon(contract: Contract, unit: Unit, cell: Cell) -> float:

@@ -29,33 +29,35 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import chain
+from math import prod
+from typing import Any, ClassVar
 
 import numpy as np
 
-from dpicl.accounting.guarantee import Guarantee, Neighbours
+from dpicl.accounting.guarantee import Neighbours
 from dpicl.contract.models import Contract
 from dpicl.errors import ParameterError
 from dpicl.mechanisms.continual_counts import ContinualCounts, Contribution
 from dpicl.mechanisms.noisy_steps import GaussianBudget, GaussianTotal
+from dpicl.methods.counted_horizon import Arrays, Compared, CountedHorizon, WindowRows, contribution_of, total_of
 from dpicl.randomness import Stream
+from dpicl.tabular.central.bins import row_bins
 from dpicl.tabular.central.exact_counts import ExactCounts, variation_of_noise
 from dpicl.tabular.central.graphical_model import NoisyMarginal
 from dpicl.tabular.central.junction_tree import Scope
 from dpicl.tabular.central.spanning_tree import CHOICE, FIRST, SECOND, Pair, joining_pairs, pair_scores
+from dpicl.types import PrivateCodes, PrivateTable
 
 VERSION = 1
 """Raised when the same parameters would draw something else: in a horizon's name."""
 COLUMNS, PAIRS, CHOSEN = "columns", "pairs", "chosen"
-Arrays = Mapping[str, np.ndarray]
 """What is published of a period: noisy sums over columns, shape (cells,); from the structure's on those over pairs, and in it which these are,
-shape (pairs, 2); all int64.
+shape (pairs, 2).
 """
-SURE = 5
-"""Deviations of its noise that a window's number of rows must be above, for its shares to mean something."""
 
 
 @dataclass(frozen=True)
-class Series:
+class Series(CountedHorizon[ExactCounts, list[NoisyMarginal]]):
     """One horizon: its counters, and what they cost together. `sizes` are numbers of bins, the label last."""
 
     sizes: tuple[int, ...]
@@ -63,40 +65,67 @@ class Series:
     contribution: Contribution
     total: GaussianTotal
     structure: int
+    error_is: ClassVar[str] = (
+        "What noise alone is expected to do to a column: the share of rows that its counts have in another bin than they should (total variation, 1 at "
+        "most), by as many rows as the sums say there are"
+    )
 
     @staticmethod
     def of(contract: Contract, sizes: Sequence[int], *, epsilon: float, delta: float, structure: int | None) -> Series:
         """The horizon that a contract states. Raises ParameterError: it has no such period as the structure's."""
-        periods, person, privacy = len(contract.releases.calendar.periods), contract.privacy.person, contract.privacy
+        periods = len(contract.releases.calendar.periods)
         chosen = structure or max(1, periods // 12)
         if chosen > periods:
             raise ParameterError("structure", structure, f"one of the {periods} periods of {contract.name}, counted from 1")
-        bounds = (person.rows_in_horizon, person.max_rows) if person else (1, 1)
-        rows = Contribution(*bounds, corrections=contract.takes_back)
-        total = GaussianTotal.of(epsilon, delta=delta, neighbours=Neighbours(privacy.neighbours), unit=privacy.unit)
-        return Series(tuple(sizes), periods, rows, total, chosen)
+        return Series(tuple(sizes), periods, contribution_of(contract), total_of(contract, epsilon=epsilon, delta=delta), chosen)
 
     @property
-    def guarantee(self) -> Guarantee:
-        """What all periods cost together."""
-        return self.total.guarantee()
+    def counters(self) -> ContinualCounts:
+        """Equation (1); see `CountedHorizon`."""
+        return self.columns
+
+    @property
+    def stated(self) -> dict[str, Any]:
+        """See `CountedHorizon`."""
+        return {"sizes": self.sizes, "structure": self.structure}
 
     @property
     def columns(self) -> ContinualCounts:
         """Equation (1)."""
         share = FIRST if self.features > 1 else Fraction(1)
-        return ContinualCounts.spending(self._budget.times(share), self.periods, self.features, self.contribution, self.total.neighbours)
+        return ContinualCounts.spending(self.budget.times(share), self.periods, self.features, self.contribution, self.total.neighbours)
 
     def pairs(self, count: int) -> ContinualCounts:
         """Equation (3) of so many pairs."""
         most = self.contribution.rows
         unit = self.contribution if self.structure == 1 else replace(self.contribution, per_period=most)
-        return ContinualCounts.spending(self._budget.times(SECOND), self.periods - self.structure + 1, count, unit, self.total.neighbours)
+        return ContinualCounts.spending(self.budget.times(SECOND), self.periods - self.structure + 1, count, unit, self.total.neighbours)
 
     @property
     def features(self) -> int:
         """Columns but the label."""
         return len(self.sizes) - 1
+
+    def counted(self, rows: PrivateTable, contract: Contract, places: np.ndarray) -> ExactCounts:
+        """Over every column and every two of the rows at these positions."""
+        return ExactCounts.of(PrivateCodes(row_bins(rows, contract)[places]), self.sizes)
+
+    def needed(self, counts: ExactCounts, released: Sequence[Arrays]) -> ExactCounts:
+        """See `CountedHorizon`."""
+        period = len(released) + 1
+        return self.kept(counts, period, chosen_pairs(released[self.structure - 1]) if period > self.structure else None)
+
+    def packed(self, counts: ExactCounts) -> tuple[dict[str, Any], np.ndarray]:
+        """See `CountedHorizon`."""
+        about = {"sizes": counts.sizes, "scopes": list(counts.tables)}
+        return about, np.concatenate([table.ravel() for table in counts.tables.values()])
+
+    def unpacked(self, about: Mapping[str, Any], flat: np.ndarray) -> ExactCounts:
+        """See `CountedHorizon`."""
+        sizes, scopes = tuple(about["sizes"]), [tuple(scope) for scope in about["scopes"]]
+        shapes = [tuple(sizes[column] for column in scope) for scope in scopes]
+        tables = np.split(flat, np.cumsum(list(map(prod, shapes)))[:-1])
+        return ExactCounts(sizes, {scope: table.reshape(shape) for scope, shape, table in zip(scopes, shapes, tables, strict=True)})
 
     def kept(self, counts: ExactCounts, period: int, chosen: Sequence[Pair] | None) -> ExactCounts:
         """Of a period's exact counts those that later periods need: over all pairs until they are chosen, then over the chosen ones."""
@@ -135,6 +164,29 @@ class Series:
             marginals += self._marginals(counters, sums, max(1, first - merged), last - merged, scopes)
         return marginals
 
+    def window_rows(self, released: Sequence[Arrays], windows: Sequence[tuple[int, int]]) -> WindowRows:
+        """See `CountedHorizon`: from every column's sum, as their noise is independent."""
+        counters, cells = self.columns, np.array([size * self.sizes[-1] for size in self.sizes[:-1]])
+        ends = np.cumsum(cells)[:-1]
+        totals = counters.windows((np.array([part.sum() for part in np.split(one[COLUMNS], ends)]) for one in released), windows)
+        of_counts = np.sqrt(np.diagonal(counters.covariance(windows)))
+        weights = 1 / cells
+        return WindowRows(totals @ weights / weights.sum(), of_counts / np.sqrt(weights.sum()), of_counts)
+
+    def errors(self, released: Sequence[Arrays], windows: Sequence[tuple[int, int]]) -> list[np.ndarray]:
+        """See `CountedHorizon`."""
+        seen = self.window_rows(released, windows)
+        noise = zip(seen.rows, seen.of_counts, strict=True)
+        return [np.array(variation_of_noise(self.sizes, deviation, max(1, round(rows)))) for rows, deviation in noise]
+
+    def compared(self, released: Sequence[Arrays], windows: Sequence[tuple[int, int]]) -> Iterator[Compared]:
+        """See `CountedHorizon`: columns with the label."""
+        sums, scopes = [one[COLUMNS] for one in released], self._column_scopes
+        counted = [self._marginals(self.columns, sums[:last], first, last, scopes) for first, last in windows]
+        for column, marginals in enumerate(zip(*counted, strict=True)):
+            counts = np.stack([one.counts.ravel() for one in marginals])
+            yield Compared(column, counts, np.eye(counts.shape[1]))
+
     def deviation(self, first: int, last: int) -> float:
         """Of the noise in every count of columns in a window."""
         return float(self.columns.covariance([(first, last)])[0, 0]) ** 0.5
@@ -144,17 +196,12 @@ class Series:
         return variation_of_noise(self.sizes, self.deviation(1, self.periods), rows)
 
     @property
-    def _budget(self) -> GaussianBudget:
-        """mu^2: under REPLACE_ONE a Gaussian's price is of twice what one row moves, and the counters' movement is stated as it is."""
-        return self.total.budget.times(Fraction(4 if self.total.neighbours is Neighbours.REPLACE_ONE else 1))
-
-    @property
     def _column_scopes(self) -> list[Scope]:
         return [(column, self.features) for column in range(self.features)]
 
     def _choice(self, history: Sequence[ExactCounts], released: Sequence[Arrays], stream: Stream) -> Iterator[Pair]:
         """Equation (2). Rows are expected to go on arriving as they did: noise counts for less where more of the horizon is to come."""
-        budget = self._budget.times(CHOICE / (self.features - 1))
+        budget = self.budget.times(CHOICE / (self.features - 1))
         spread = 2 * self.contribution.rows * (2 if self.total.neighbours is Neighbours.REPLACE_ONE else 1)
         counters, to_come = self.pairs(self.features - 1), Fraction(self.periods, self.structure)
         last = counters.covariance([(1, counters.periods)])[0, 0]
@@ -175,25 +222,6 @@ class Series:
         ends = np.cumsum([int(np.prod(shape)) for shape in shapes])[:-1]
         tables = zip(scopes, shapes, np.split(counts, ends), strict=True)
         return [NoisyMarginal(scope, cells.reshape(shape), scale, gaussian=True) for scope, shape, cells in tables]
-
-
-@dataclass(frozen=True)
-class WindowRows:
-    """By window: the estimate of least variance of how many rows it has, and its deviation; and that of the noise in every count of a column."""
-
-    rows: np.ndarray
-    deviations: np.ndarray
-    of_counts: np.ndarray
-
-
-def window_rows(series: Series, released: Sequence[Arrays], windows: Sequence[tuple[int, int]]) -> WindowRows:
-    """Of windows (first, last) of published periods, from every column's sum, as their noise is independent."""
-    counters, cells = series.columns, np.array([size * series.sizes[-1] for size in series.sizes[:-1]])
-    ends = np.cumsum(cells)[:-1]
-    totals = counters.windows((np.array([part.sum() for part in np.split(one[COLUMNS], ends)]) for one in released), windows)
-    of_counts = np.sqrt(np.diagonal(counters.covariance(windows)))
-    weights = 1 / cells
-    return WindowRows(totals @ weights / weights.sum(), of_counts / np.sqrt(weights.sum()), of_counts)
 
 
 def chosen_pairs(released: Arrays) -> list[Pair] | None:

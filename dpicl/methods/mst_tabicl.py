@@ -31,13 +31,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dpicl.accounting.events import PERIODS
 from dpicl.accounting.guarantee import Guarantee, Neighbours
 from dpicl.contract.models import Contract
 from dpicl.errors import ParameterError, PrivacyError
 from dpicl.mechanisms.noisy_steps import GaussianTotal, PureBudget, StepBudget
 from dpicl.methods.central_rows import CentralRows
 from dpicl.methods.common import Cost, epsilon_of, for_unit
+from dpicl.methods.counted_horizon import charged_together, horizon_facts, no_whole_table
 from dpicl.methods.mst_series import VERSION, Series
 from dpicl.methods.options import MstOptions
 from dpicl.methods.tabular_method import Arrays
@@ -69,7 +69,7 @@ class MstTabicl(CentralRows[Counts]):
     draw_stage, derive_stage = "measure", "reconstruct"
     triples = False
     """Whether three columns are counted together."""
-    makes_series = True
+    makes_series = is_default_of_series = True
 
     def default_options(self, contract: Contract, stated: Mapping[str, Any], epsilon: float) -> dict[str, Any]:
         """See `CentralRows`; a series has Gaussian noise."""
@@ -142,19 +142,13 @@ class MstTabicl(CentralRows[Counts]):
         named = chosen if delta is None else {**chosen, "delta": delta}
         if not self.is_series(contract):
             return named
-        series, calendar = self.series(contract, unit, cell), contract.releases.calendar
-        of_horizon = {PERIODS: series.periods, "first": calendar.periods[0], "last": calendar.periods[-1], "structure": series.structure}
-        return {**named, **of_horizon, "series": VERSION}
+        return {**named, **horizon_facts(contract), "structure": self.series(contract, unit, cell).structure, "series": VERSION}
 
     def statement(self, contract: Contract, unit: Unit, cell: Cell, cost: Cost) -> str:
         """See `Method`."""
         nominal = cost.nominal
         if self.is_series(contract):
-            periods = contract.releases.calendar.periods
-            return (
-                f"All {len(periods)} periods from {periods[0]} to {periods[-1]} together are ({nominal.epsilon:.4g}, {nominal.delta:.2g})-DP, "
-                f"charged once{', corrections included' if contract.takes_back else ''}; rows of any window of them demonstrate for any number of queries and shots."
-            )
+            return f"{charged_together(contract, nominal)}; rows of any window of them demonstrate for any number of queries and shots."
         promise = f"({nominal.epsilon:.4g}, {nominal.delta:.2g})" if nominal.delta else f"{nominal.epsilon:.4g}"
         return (
             f"The released counts are {promise}-DP; rows drawn from their model demonstrate for any number of queries and "
@@ -241,8 +235,6 @@ class MstTabicl(CentralRows[Counts]):
     def _measured(self, exact: Mapping[Cell, ExactCounts], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, Counts]:
         """Step 1 from exact counts of the whole table: the only draw of noise. Raises PrivacyError: of a series, which has counters."""
         if self.is_series(contract):
-            raise PrivacyError(
-                f"{contract.name}: has a horizon, whose periods are counted one by one; no release of the whole table is charged"
-            )
+            raise no_whole_table(contract)
         budgets = {cell: self._priced(contract, unit, cell)[0] for cell in exact}
         return {cell: self.measure(counts, budgets[cell], draws.secret("counts", cell.key)) for cell, counts in exact.items()}

@@ -35,7 +35,8 @@ class GdpOptions(Frozen):
     allocation: Literal["paid-columns", "all-columns", "shared-count"] = "paid-columns"
     """How a group's epsilon is divided: among the columns that its definition leaves open, or among all of them.
 
-    `shared-count`: one noisy count per group serves as the denominator of all its means, and the rest is for sums.
+    `shared-count`: one noisy count per group serves as the denominator of all its means, and the rest is for sums. A series (`releases.horizon`) has
+    this one, with Gaussian noise.
     """
     sum_origin: Literal["lower", "centre"] = "centre"
     """The value that sums are measured from: the lower bound, or the middle of the bounds, which about halves the noise."""

@@ -17,6 +17,7 @@ from dpicl.errors import PrivacyError
 from dpicl.evaluation import Metrics
 from dpicl.methods import tabular_answers
 from dpicl.methods.base import Data, Method
+from dpicl.methods.counted_horizon import CountedHorizon
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
 from dpicl.tabular.values import RowForm
@@ -95,12 +96,17 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
             ("count", cls.merge is not TabularMethod.merge, "merge"),
             ("collections", cls.takes_reports, "takes_reports"),
             ("as_asked", cls.takes_reports, "takes_reports"),
+            *([("series", True, "makes_series")] if cls.makes_series else []),
         )
 
     @property
     def takes_batches(self) -> bool:
         """Whether tables that do not fit into memory are counted batch by batch."""
         return type(self).merge is not TabularMethod.merge
+
+    def series(self, contract: Contract, unit: Unit, cell: Cell) -> CountedHorizon[Any, Drawn]:
+        """The horizon that a contract states, of methods that count it. Raises DpiclError: it has no such horizon, or the options say otherwise."""
+        raise NotImplementedError
 
     def alternatives(self, contract: Contract) -> Sequence[tuple[Mapping[str, str], int]]:
         """Options to state for a release, and a number of demonstrations each, that are worth comparing before one is chosen."""

@@ -18,7 +18,7 @@ from statistics import median
 from typing import Any
 
 from dpicl.contract.models import Contract
-from dpicl.errors import PrivacyError
+from dpicl.errors import ParameterError, PrivacyError
 from dpicl.methods import METHODS
 from dpicl.methods.tabular_method import TabularMethod
 from dpicl.pipeline import Cell, Unit
@@ -76,15 +76,22 @@ def noisy_releases(contract: Contract, unit: Unit, rows: int | None = None) -> I
     for cell in method.releases(contract, unit):
         error = _error(method, contract, unit, cell, count)
         if error >= NOTABLE and cell.epsilon is not None:
-            enough = cell.epsilon
-            while (
-                enough < _MOST
-                and _error(method, contract, replace(unit, epsilons=(enough,)), replace(cell, epsilon=enough), count) >= NOTABLE
-            ):
-                enough *= 1.25
-            yield NoisyRelease(
-                contract.name, method.title, cell.epsilon, count, error, enough if enough < _MOST else math.inf, contract.source.frame
-            )
+            enough = _enough(method, contract, unit, cell, count)
+            yield NoisyRelease(contract.name, method.title, cell.epsilon, count, error, enough, contract.source.frame)
+
+
+def _enough(method: TabularMethod[Any], contract: Contract, unit: Unit, cell: Cell, rows: int) -> float:
+    """One of the least epsilons at which noise is no notable part; infinity where none is that the method takes."""
+    enough = cell.epsilon or _MOST
+    while enough < _MOST:
+        try:
+            error = _error(method, contract, replace(unit, epsilons=(enough,)), replace(cell, epsilon=enough), rows)
+        except ParameterError:  # with Gaussian noise there is a largest one
+            break
+        if error < NOTABLE:
+            return enough
+        enough *= 1.25
+    return math.inf
 
 
 def _error(method: TabularMethod[Any], contract: Contract, unit: Unit, cell: Cell, rows: int) -> float:

@@ -2,23 +2,31 @@
 
 Guarantee   none spent: post-processing of published noisy sums.
 
-    (1)  r, e       noisy counts of a column with the label, of the last w periods and of all before; n_r, n_e their sums
+    (1)  r, e       noisy counts of a column with the label (of group averages: within a group), of the last w periods and of all before;
+                    n_r, n_e their sums
     (2)  d        = r / n_r - e / n_e;   p = (r + e) / (n_r + n_e)
-    (3)  cov d    = (diag p - p p') (1 / n_r + 1 / n_e)  +  (v_r / n_r^2 + v_e / n_e^2 - 2 c / (n_r n_e)) (I - p 1') (I - 1 p')
-    (4)  d' cov^+ d is chi-square with one degree less than there are cells, where nothing drifts
+    (3)  cov d    = (diag p - p p') (1 / n_r + 1 / n_e)  +  (v_r / n_r^2 + v_e / n_e^2 - 2 c / (n_r n_e)) (I - p 1') N (I - 1 p')
+    (4)  d' cov^+ d is chi-square with one degree less than there are cells, where nothing drifts; so is the sum over groups, whose rows and
+         noise are independent
 
-Symbols     v_r, v_e, c variances of the noise in a cell and their covariance, which `continual_counts` states.
+A mean is two cells, the shares of a value's distances to its bounds: (3) has the variance of the widest law with that mean, so that a
+drift is rather missed than feigned. The shares of the groups are one more column.
+
+Symbols     v_r, v_e, c variances of a counter's noise in both and their covariance, which `continual_counts` states; N how it falls on the
+            cells, the identity where each has its own counter.
 Not covered rows that are not independent of each other, such as a person's; cells of few rows, of which (4) is near.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from dpicl.methods.mst_series import SURE, Arrays, Series, window_rows
+from dpicl.methods.counted_horizon import SURE, Arrays, Compared, CountedHorizon
 
 
 @dataclass(frozen=True)
@@ -34,7 +42,7 @@ class PeriodRows:
 
 @dataclass(frozen=True)
 class Drift:
-    """Of one column with the label: equation (4), and how likely as much or more is without drift; None where noise hides it."""
+    """Of one column: equation (4), and how likely as much or more is without drift; None where noise hides it."""
 
     column: str
     statistic: float | None
@@ -42,38 +50,51 @@ class Drift:
     chance: float | None
 
 
-def rows_by_period(series: Series, released: Sequence[Arrays], names: Sequence[str]) -> list[PeriodRows]:
+def rows_by_period(series: CountedHorizon[Any, Any], released: Sequence[Arrays], names: Sequence[str]) -> list[PeriodRows]:
     """Of each published period."""
     periods = range(1, len(released) + 1)
-    arrived, total = (window_rows(series, released, [(first or last, last) for last in periods]) for first in (0, 1))
+    arrived, total = (series.window_rows(released, [(first or last, last) for last in periods]) for first in (0, 1))
     of_periods = zip(names, arrived.rows, arrived.deviations, total.rows, total.deviations, strict=False)
     return [PeriodRows(name, *map(float, numbers)) for name, *numbers in of_periods]
 
 
-def drifts(series: Series, released: Sequence[Arrays], columns: Sequence[str], window: int) -> list[Drift]:
-    """Equation (4) of every column: the last so many periods against all before; none where there are none before."""
+def drifts(series: CountedHorizon[Any, Any], released: Sequence[Arrays], columns: Sequence[str], window: int) -> list[Drift]:
+    """Equation (4) of every column that is counted: the last so many periods against all before; none where there are none before.
+    `columns` are the contract's features, and what `Compared.column` counts after them.
+    """
     last = len(released)
     split = last - window
     if split < 1 or window < 1:
         return []
-    recent, earlier = (series.window(released, *places) for places in ((split + 1, last), (1, split)))
-    covariance = series.columns.covariance([(split + 1, last), (1, split)])
-    of_columns = zip(columns, recent, earlier, strict=False)
-    return [_drift(name, one.counts.ravel(), other.counts.ravel(), covariance) for name, one, other in of_columns]
+    windows = [(split + 1, last), (1, split)]
+    covariance, parts = series.counters.covariance(windows), defaultdict[int, list[tuple[float | None, int]]](list)
+    for one in series.compared(released, windows):
+        parts[one.column].append(_statistic(one, covariance))
+    return [_drift(columns[column], of_column) for column, of_column in sorted(parts.items())]
 
 
-def _drift(name: str, recent: np.ndarray, earlier: np.ndarray, covariance: np.ndarray) -> Drift:
-    """Equations (2) to (4)."""
+def _drift(name: str, parts: Sequence[tuple[float | None, int]]) -> Drift:
+    """Equation (4) of one column's parts; those that noise hides say nothing."""
     from scipy.special import chdtrc  # imported only where it is called
 
-    cells, sums = len(recent), np.array([recent.sum(), earlier.sum()])
-    if (sums < SURE * np.sqrt(cells * np.diagonal(covariance)) + 1).any():
-        return Drift(name, None, cells - 1, None)
+    seen = [(statistic, degrees) for statistic, degrees in parts if statistic is not None]
+    if not seen:
+        return Drift(name, None, sum(degrees for _, degrees in parts), None)
+    statistic, degrees = sum(one for one, _ in seen), sum(one for _, one in seen)
+    return Drift(name, statistic, degrees, float(chdtrc(degrees, statistic)))
+
+
+def _statistic(one: Compared, covariance: np.ndarray) -> tuple[float | None, int]:
+    """Equations (2) to (4), and the degrees; None where noise hides one of the windows."""
+    (recent, earlier), sums = one.counts, one.counts.sum(axis=1)
+    cells = len(recent)
+    if (sums < SURE * np.sqrt(one.noise.sum() * np.diagonal(covariance)) + 1).any():
+        return None, cells - 1
     shares = np.maximum(recent + earlier, 0)
     shares = shares / shares.sum()
     difference = recent / sums[0] - earlier / sums[1]
     weights = np.array([1, -1]) / sums
     centred = np.eye(cells) - np.outer(shares, np.ones(cells))
-    spread = (np.diag(shares) - np.outer(shares, shares)) * (1 / sums).sum() + (weights @ covariance @ weights) * centred @ centred.T
-    statistic = float(difference @ np.linalg.pinv(spread, rcond=1e-9, hermitian=True) @ difference)
-    return Drift(name, statistic, cells - 1, float(chdtrc(cells - 1, statistic)))
+    spread = (np.diag(shares) - np.outer(shares, shares)) * (1 / sums).sum()
+    spread += (weights @ covariance @ weights) * centred @ one.noise @ centred.T
+    return float(difference @ np.linalg.pinv(spread, rcond=1e-9, hermitian=True) @ difference), cells - 1

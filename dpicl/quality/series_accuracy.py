@@ -1,10 +1,11 @@
-"""How good the rows of each period's model are, from published sums, and from rows that the contract declares public.
+"""How good what each period releases is, from published sums, and from rows that the contract declares public.
 
 Guarantee   none spent: post-processing of published noisy sums, and public rows with their answers.
 Paper       (2) Hanley and McNeil 1982.
 
-    (1)  e_c    expected total variation between the noisy counts of a column and so many rows as the sums say there are: noise alone
-    (2)  AUC    of logistic regression fitted on rows of a window's model, on public rows; the deviation that so few of these give it
+    (1)  e_c    what noise alone is expected to do to a column, at as many rows as the sums say there are (`CountedHorizon.error_is`)
+    (2)  AUC    of logistic regression fitted on rows of a window's model, on public rows; the deviation that so few of these give it.
+                Of methods that have such rows: group averages are no model of rows
 
 Symbols     a window is all periods until one, or the last w of these.
 Not covered what rows differ by from those that come next, which (1) does not know, and (2) only as far as public rows are like them.
@@ -14,16 +15,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from dpicl.contract.models import Contract
 from dpicl.methods.common import draws_for
-from dpicl.methods.mst_series import Arrays, Series, window_rows
-from dpicl.methods.mst_tabicl import MstTabicl
+from dpicl.methods.counted_horizon import Arrays, CountedHorizon
+from dpicl.methods.tabular_method import TabularMethod
 from dpicl.pipeline import Cell, Unit
 from dpicl.quality.replicates import learned, scores
-from dpicl.tabular.central.exact_counts import variation_of_noise
 from dpicl.types import QueryTable
 
 MOST_MODELS = 24
@@ -54,13 +55,11 @@ class PeriodAuc:
 
 
 def errors_by_period(
-    series: Series, released: Sequence[Arrays], names: Sequence[str], columns: Sequence[str], window: int
+    series: CountedHorizon[Any, Any], released: Sequence[Arrays], names: Sequence[str], columns: Sequence[str], window: int
 ) -> list[PeriodErrors]:
     """Of each published period."""
     periods = range(1, len(released) + 1)
-    totals, recents = (
-        _errors(series, released, [(max(1, last - reach + 1), last) for last in periods]) for reach in (len(released), window)
-    )
+    totals, recents = (series.errors(released, [(max(1, last - reach + 1), last) for last in periods]) for reach in (len(released), window))
     found = []
     for name, total, recent in zip(names, totals, recents, strict=False):
         worst = int(np.argmax(total))
@@ -69,23 +68,15 @@ def errors_by_period(
     return found
 
 
-def _errors(series: Series, released: Sequence[Arrays], windows: Sequence[tuple[int, int]]) -> list[np.ndarray]:
-    seen = window_rows(series, released, windows)
-    return [
-        np.array(variation_of_noise(series.sizes, deviation, max(1, round(rows))))
-        for rows, deviation in zip(seen.rows, seen.of_counts, strict=True)
-    ]
-
-
 @dataclass(frozen=True)
 class RowMaker:
     """What makes rows of a horizon's sums."""
 
-    method: MstTabicl
+    method: TabularMethod[Any]
     contract: Contract
     unit: Unit
     cell: Cell
-    series: Series
+    series: CountedHorizon[Any, Any]
 
     def aucs_by_period(self, released: Sequence[Arrays], names: Sequence[str], public: QueryTable, window: int) -> list[PeriodAuc]:
         """Of the first, the last, and as many between as `MOST_MODELS` lets be; none where the public rows have no two answers."""

@@ -1,4 +1,4 @@
-"""A page over all periods of a series: what is spent, how good each period's rows are, how many came, and which columns drift. Costs nothing."""
+"""A page over all periods of a series: what is spent, how good each period's rows or averages are, how many came, and which columns drift. Costs nothing."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from dpicl.engine.one_release import plan_of
 from dpicl.engine.releases import open_ledger
 from dpicl.engine.settings import Settings
 from dpicl.errors import LedgerError, ParameterError, SourceError
-from dpicl.methods import METHODS
-from dpicl.methods.mst_series import Arrays
-from dpicl.methods.mst_tabicl import MstTabicl
+from dpicl.methods import METHODS, tabular
+from dpicl.methods.counted_horizon import Arrays
 from dpicl.quality.series import Drift, PeriodRows, drifts, rows_by_period
 from dpicl.quality.series_accuracy import MOST_MODELS, PeriodAuc, PeriodErrors, RowMaker, errors_by_period
 from dpicl.report.blocks import Cell, Figure, Pairs, Report, Section, Table, Text
@@ -27,18 +26,22 @@ _ROWS = (
     "but noise where few rows come; that of all periods is what the budget is spent on."
 )
 _DRIFT = (
-    "The last {window} periods against all before, by columns with the label: a chi-square test that takes the noise of both, and that they share "
-    "some of it, into account. A small chance says that the shares have changed. With {columns} columns looked at, one of them is below "
+    "The last {window} periods against all before, by {what}: a chi-square test that takes the noise of both, and that they share "
+    "some of it, into account. A small chance says that {change} changed. With {columns} columns looked at, one of them is below "
     "{one_in} by chance in one page of twenty."
 )
-_ERRORS = (
-    "What noise alone is expected to do to a column: the share of rows that its counts have in another bin than they should (total variation, 1 at "
-    "most), by as many rows as the sums say there are. Of rows of all periods until one, and of the last {window} of these; the mean over columns."
+_ERRORS = "{what}. Of rows of all periods until one, and of the last {window} of these; the mean over columns."
+_BY_LABEL = "columns with the label"
+_BY_GROUP = (
+    "columns within each group, then the label and how rows are shared among the groups; a change of a mean is rather missed than feigned"
 )
+_AFTER_FEATURES = ("(label)", "(rows of groups)")
+"""What is compared beside columns."""
 _AUC = (
     "AUC of logistic regression that is fitted on rows of each model, on {count} public rows, with the standard deviation that so few rows give it. "
     "It says how well the rows predict what is like these public rows, not what comes next. {some}"
 )
+_NO_ROWS = "No classifier is tested: group averages are no model of rows, and what they are worth as demonstrations a run says that asks a model with them."
 _NO_LABEL, _NO_QUERIES = (
     "The contract has no label to predict.",
     "The contract declares no public rows (`queries`) to test a classifier on.",
@@ -61,50 +64,68 @@ class SeriesFacts:
     window: int
     takes_back: bool
     errors: Sequence[PeriodErrors]
+    error_is: str
+    has_rows: bool
     aucs: Sequence[PeriodAuc]
     public_rows: int
     untested: str
 
 
-def series_facts(dataset: str, settings: Settings, *, epsilon: str, options: Mapping[str, Any], window: int) -> SeriesFacts:
-    """Of the horizon that a contract states, at this epsilon; reads published sums and public rows only.
-    Raises ParameterError: the contract has no horizon; LedgerError: none of its periods is released; DataError: the public rows break a rule.
+def series_facts(
+    dataset: str,
+    settings: Settings,
+    *,
+    epsilon: str,
+    options: Mapping[str, Any],
+    window: int,
+    method: str | None = None,
+    shots: int = 1,
+) -> SeriesFacts:
+    """Of the horizon that a contract states, of a method at this epsilon, and of so many shots where they are horizons of their own; reads
+    published sums and public rows only.
+    Raises ParameterError: the contract has no horizon that the method counts; LedgerError: none of its periods is released; DataError: the public rows break a rule.
     """
-    contract, plan = settings.contract(dataset), plan_of(dataset, None, settings, epsilon=epsilon, shots=1, options=options)
+    contract, plan = settings.contract(dataset), plan_of(dataset, method, settings, epsilon=epsilon, shots=shots, options=options)
     ((_, unit),) = plan.units.items()
-    method = METHODS[unit.method]
-    if not method.is_series(contract):
+    counting = tabular(unit.method)
+    if contract.releases.horizon is None:
         raise ParameterError("contract", dataset, "one with a horizon of periods, `releases.horizon`")
-    assert isinstance(method, MstTabicl)
+    if not counting.is_series(contract):
+        able = ", ".join(name for name, one in METHODS.items() if one.is_series(contract))
+        raise ParameterError("method", unit.method, f"one that counts a horizon: {able}")
     with open_ledger(settings) as ledger:
         horizon = Horizon.of(ledger, plan, contract, unit, settings)
         released = horizon.published(horizon.series.periods)
         if not released:
             raise LedgerError(
-                f"{dataset}: no period of this horizon is released; expected `dpicl protect {dataset}` with the same --epsilon first"
+                f"{dataset}: no period of this horizon is released; expected `dpicl protect {dataset}` with the same --epsilon, --method and --shots first"
             )
         account, names, series = horizon.release.account, contract.releases.calendar.periods, horizon.series
         cap = next(one.epsilon_cap for one in ledger.accounts() if one.name == account)
         spent = ledger.spent(account).epsilon
     return SeriesFacts(
         dataset,
-        method.statement(contract, unit, horizon.cell, method.releases(contract, unit)[horizon.cell]),
+        counting.statement(contract, unit, horizon.cell, counting.releases(contract, unit)[horizon.cell]),
         account,
         spent,
         cap,
         series.periods,
         rows_by_period(series, released, names),
-        drifts(series, released, contract.features, window),
+        drifts(series, released, (*contract.features, *_AFTER_FEATURES), window),
         window,
         contract.takes_back,
         errors_by_period(series, released, names, contract.features, window),
-        *_tested(RowMaker(method, contract, unit, horizon.cell, series), released, settings, window),
+        series.error_is,
+        counting.derive_stage is not None,
+        *_tested(RowMaker(counting, contract, unit, horizon.cell, series), released, settings, window),
     )
 
 
 def _tested(rows: RowMaker, released: Sequence[Arrays], settings: Settings, window: int) -> tuple[list[PeriodAuc], int, str]:
     """On public rows; how many these are; or why there is no AUC."""
     contract = rows.contract
+    if rows.method.derive_stage is None:
+        return [], 0, _NO_ROWS
     if contract.label is None:
         return [], 0, _NO_LABEL
     try:
@@ -141,7 +162,7 @@ def _accuracy(facts: SeriesFacts) -> Section:
     ]
     means = {"all until then": [one.total for one in facts.errors], recent: [one.recent for one in facts.errors]}
     shown = (
-        Text(_ERRORS.format(window=facts.window)),
+        Text(_ERRORS.format(what=facts.error_is, window=facts.window)),
         period_figure("Expected error of a column, the mean over columns", names, names, means, "expected error"),
         Table("Expected error by period", head, tuple(lines)),
     )
@@ -182,7 +203,10 @@ def _rows(facts: SeriesFacts) -> Section:
 
 
 def _drift(facts: SeriesFacts) -> Section:
-    said = _DRIFT.format(window=facts.window, columns=len(facts.drifts), one_in=f"{0.05 / max(1, len(facts.drifts)):.2g}")
+    what, change = (_BY_LABEL, "the shares have") if facts.has_rows else (_BY_GROUP, "averages or shares have")
+    said = _DRIFT.format(
+        window=facts.window, what=what, change=change, columns=len(facts.drifts), one_in=f"{0.05 / max(1, len(facts.drifts)):.2g}"
+    )
     if not facts.drifts:
         return Section("drift", "Drift", (Text(f"There is nothing before the last {facts.window} periods to compare them with."),))
     head = (*Cell.of_text("column"), *map(Cell, ("chi-square", "degrees", "chance without drift")))

@@ -16,10 +16,14 @@ from dpicl.methods import METHODS
 SLOW = (
     "a bound on a delivery's texts",
     "a person's rows in every night",
+    "a row in two groups",
     "a row count in the log",
     "texts of all periods until now",
     "a text is read in one period",
     "answers that lie too seldom",
+    "averages at the price of their counts",
+    "averages that go at the price of those that come",
+    "bytes of a horizon's averages",
     "bytes of a horizon's deliveries",
     "bytes of a horizon's nights",
     "bytes of a horizon's texts",
@@ -38,12 +42,16 @@ SLOW = (
     "minimum read from data",
     "noise covers a person's corrections",
     "noise covers a person's history",
+    "noise covers a person's history of averages",
+    "noise covers a person's corrections of averages",
+    "noise covers a person's deliveries of averages",
     "noise covers a person's deliveries",
     "noise covers one row: mst_tabicl",
     "permutation split",
     "rows stay where they are: batches",
     "rows stay where they are: folder",
     "rows stay where they are: query",
+    "values beyond their bounds",
 )
 """Mistakes that show in many runs only, and claims on one more source or way: of every method `make test` has the release or the run."""
 

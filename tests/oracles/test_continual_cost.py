@@ -16,21 +16,23 @@ from dpicl.accounting.discrete_gaussian import discrete_gaussian
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.accounting.pld import epsilon_at
 from dpicl.mechanisms.continual_counts import ContinualCounts, Contribution, matrix
+from dpicl.methods.gdp_series import GroupSeries
+from tests.library.series_contracts import series_contract, series_tree
 
 ADD, REPLACE = Neighbours.ADD_OR_REMOVE_ONE, Neighbours.REPLACE_ONE
 DELTA = 1e-6
 
 
 @pytest.mark.parametrize("neighbours", Neighbours)
-@pytest.mark.parametrize("contribution", [Contribution(1, 1), Contribution(3, 1), Contribution(3, 3), Contribution(7, 3, corrections=True)])
+@pytest.mark.parametrize("contribution", [Contribution(1, 1), Contribution(3, 1), Contribution(3, 3), Contribution(7, 3, signed=True)])
 def test_a_horizon_costs_what_dp_accounting_says_of_one_gaussian(contribution: Contribution, neighbours: Neighbours) -> None:
     """Moved by the releases of the worst pattern, which are added up here column by column in real numbers; privacy buckets, not our grid."""
-    counted = ContinualCounts.of(2.0, delta=DELTA, periods=60, marginals=5, contribution=contribution, neighbours=neighbours)
+    counted = ContinualCounts.of(2.0, delta=DELTA, periods=60, squared_norm=5, contribution=contribution, neighbours=neighbours)
     full, rest = divmod(contribution.rows, contribution.per_period)
     rows = [contribution.per_period] * full + [rest] * bool(rest)
     columns = matrix(60).astype(float)
     norm = np.linalg.norm(columns[:, : len(rows)] @ rows) * math.sqrt(5)
-    norm *= {ADD: 1, REPLACE: 2 if contribution.corrections else math.sqrt(2)}[neighbours]
+    norm *= {ADD: 1, REPLACE: 2 if contribution.signed else math.sqrt(2)}[neighbours]
     oracle = pld.from_gaussian_mechanism(
         math.sqrt(counted.variance or 0), sensitivity=norm, value_discretization_interval=1e-4, use_connect_dots=False
     ).get_epsilon_for_delta(DELTA)
@@ -38,9 +40,28 @@ def test_a_horizon_costs_what_dp_accounting_says_of_one_gaussian(contribution: C
     assert oracle * (1 - 1e-3) <= stated <= oracle * (1 + 2e-3)
 
 
+@pytest.mark.parametrize("neighbours", Neighbours)
+def test_a_horizon_of_averages_costs_what_dp_accounting_says_of_one_gaussian(neighbours: Neighbours) -> None:
+    """Moved by three rows at the ends of all bounds, added up here in real numbers; a replaced person's lie at the other ends."""
+    content = series_tree(groups={2: ["label"]})
+    content["privacy"] |= {"neighbours": neighbours.value}
+    content["columns"] |= {"paid": {"type": "real", "bounds": [-5, 500]}}
+    horizon = GroupSeries.of(series_contract(content), 2, origin="centre", epsilon=2.0, delta=DELTA)
+    cells = horizon.vectors.cells[0]
+    parts = [1.0 if part.grid is None else part.grid.total(np.array([500.0])) / cells.weight for part in cells.parts]
+    row = np.array([cells.count_weight, *(cells.weight * one for one in parts)], dtype=float)
+    assert len(row) == 5, "a count, two numbers, and one cell of two categories each"
+    norm = np.linalg.norm(matrix(12, 12)[:, :3].astype(float).sum(axis=1)) * np.linalg.norm(row)
+    norm *= {ADD: 1, REPLACE: 2}[neighbours]
+    oracle = pld.from_gaussian_mechanism(
+        math.sqrt(horizon.counters.variance or 0), sensitivity=norm, value_discretization_interval=1e-4, use_connect_dots=False
+    ).get_epsilon_for_delta(DELTA)
+    assert oracle * (1 - 2e-3) <= horizon.guarantee.epsilon <= oracle * (1 + 5e-3)
+
+
 def test_every_period_priced_by_itself_costs_as_much_as_the_horizon() -> None:
     """A person's three rows: each release is a Gaussian of its own sensitivity, and dp-accounting composes them."""
-    counted = ContinualCounts.of(1.0, delta=DELTA, periods=12, marginals=1, contribution=Contribution(3, 1), neighbours=ADD)
+    counted = ContinualCounts.of(1.0, delta=DELTA, periods=12, squared_norm=1, contribution=Contribution(3, 1), neighbours=ADD)
     steps = matrix(12)[:, :3].sum(axis=1).astype(float)
     whole = pld.identity(1e-4)
     for step in steps:
@@ -94,7 +115,7 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
 
 
 def test_a_horizon_composes_with_other_releases_as_its_gaussian() -> None:
-    counted = ContinualCounts.of(1.0, delta=DELTA, periods=30, marginals=4, contribution=Contribution(2, 1), neighbours=ADD)
+    counted = ContinualCounts.of(1.0, delta=DELTA, periods=30, squared_norm=4, contribution=Contribution(2, 1), neighbours=ADD)
     one = counted.guarantee(delta=DELTA, unit="person")
     assert counted.variance is not None
     twice = discrete_gaussian(variance=counted.variance, squared_sensitivity=2 * counted.squared_sensitivity, neighbours=ADD)

@@ -30,7 +30,8 @@ from dpicl.engine.state.backup import back_up
 from dpicl.engine.state.clean import clean
 from dpicl.engine.state.restore import restore
 from dpicl.errors import BudgetError, DpiclError, LedgerError, LedgerRefusedError, ParameterError, PrivacyError
-from dpicl.methods.mst_series import COLUMNS, Arrays
+from dpicl.methods.counted_horizon import Arrays
+from dpicl.methods.mst_series import COLUMNS
 from dpicl.release import Release
 from tests.harness import Place, new_place
 from tests.library.series_contracts import NAME, after, of_rows, series_tree, visit, visits
@@ -277,7 +278,7 @@ def test_files_of_counts_say_nothing_without_the_key(place: Place) -> None:
     put(place, [visit(f"p{who}", 1) for who in range(3000)])
     night(1)
     opened, horizon = horizon_of()
-    other = FrozenPeriods(horizon.settings, bytes(32), horizon.release.release_id, NAME)
+    other = FrozenPeriods(horizon.settings, bytes(32), horizon.release.release_id, NAME, horizon.series)
     with pytest.raises(LedgerRefusedError, match="damaged, or of another installation"):
         other.read(1)
     opened.__exit__(None, None, None)
@@ -298,7 +299,7 @@ def test_other_noise_and_other_methods_windows_are_refused_before_anything_is_ch
     with pytest.raises(ParameterError, match="gaussian: visits has a horizon"):
         dpicl.Session().protect(NAME, epsilon=1, noise="laplace")
     with pytest.raises(ParameterError, match="window=3: expected no such option"):
-        dpicl.Session().protect(NAME, epsilon=1, method="gdp_tabicl", window=3)
+        dpicl.Session().protect(NAME, epsilon=1, method="aim_tabicl", window=3)
     with pytest.raises(LedgerError):
         spent()
 
@@ -489,7 +490,7 @@ def test_windows_stand_though_the_horizon_cannot_go_on(place: Place) -> None:
 
 
 def test_a_dry_run_and_a_quote_refuse_what_the_release_refuses(place: Place) -> None:
-    asked = ("protect", NAME, "--epsilon", "1", "--shots", "2", "--out", "x.jsonl", "--method", "gdp_tabicl", "--window", "3")
+    asked = ("protect", NAME, "--epsilon", "1", "--shots", "2", "--out", "x.jsonl", "--method", "aim_tabicl", "--window", "3")
     told = [place.dpicl(*asked, *dry) for dry in ((), ("--dry-run",))]
     assert [one.returncode for one in told] == [2, 2] and told[0].stderr == told[1].stderr and "no horizon that" in told[0].stderr
     session, tree = dpicl.Session(), series_tree(releases={"every": "day", "horizon": 12, "first": "2999-01-01"}, source={"arrived": "day"})

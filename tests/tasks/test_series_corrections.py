@@ -95,7 +95,7 @@ def test_another_sign_is_refused_before_anything_is_charged(place: Place, wrong:
 def test_methods_that_count_no_horizon_refuse_rows_that_take_others_back(place: Place) -> None:
     """They would count them as rows that come."""
     put(place, signed(visits(3)))
-    for method in ("gdp_tabicl", "ldp_tabicl", "aim_tabicl"):
+    for method in ("ldp_tabicl", "aim_tabicl", "tab_pe"):
         with pytest.raises(PrivacyError, match=r"visits: some of its rows take others back \(`source.sign`\)"):
             release_planned(plan_of(NAME, method, Settings.current(), epsilon="1", shots=2), Settings.current())
 
@@ -166,7 +166,7 @@ def counts_of(contract: Contract, rows: list[tuple[int, int, str, str, int]]) ->
         here = [row for row in [*others, *own] if row["day"] == day]
         columns = {name: pa.array([str(row[name]) for row in here], pa.string()) for name in (*visit("", 1), "sign")}
         table = PrivateTable(typed_table(pa.table(columns), contract, "rows", part=True))
-        counts, new = entering_counts(table, contract, entered, key=KEY)
+        counts, new = entering_counts(of(contract), table, contract, entered, key=KEY)
         entered = Entered.together([entered, new])
         counted.append(counts)
     return counted
@@ -216,5 +216,5 @@ def test_what_comes_by_one_person_and_goes_by_another_moves_sums_by_all_that_is_
     one, other = counts_of(contract, rows), counts_of(contract, [(*row[:4], -1) for row in rows])
     priced = of(contract).columns
     reached = moved(priced, one, other, [(0, 3), (1, 3), (2, 3)])
-    unpriced = replace(priced, contribution=replace(priced.contribution, corrections=False)).squared_sensitivity
+    unpriced = replace(priced, contribution=replace(priced.contribution, signed=False)).squared_sensitivity
     assert unpriced * 1.9 < reached <= priced.squared_sensitivity

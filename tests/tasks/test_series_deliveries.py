@@ -253,7 +253,7 @@ def test_a_run_reads_the_deliveries_that_its_horizons_lack_and_none_where_nothin
 
 def test_other_methods_refuse_deliveries(place: Place) -> None:
     with pytest.raises(PrivacyError, match="come in deliveries"):
-        release_planned(plan_of(NAME, "gdp_tabicl", Settings.current(), epsilon="1", shots=1), Settings.current())
+        release_planned(plan_of(NAME, "aim_tabicl", Settings.current(), epsilon="1", shots=1), Settings.current())
 
 
 def test_a_contract_that_names_a_delivery_or_the_folder_charges_the_same_account(place: Place) -> None:

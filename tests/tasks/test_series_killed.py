@@ -36,6 +36,12 @@ def test_killed_nights_of_deliveries_are_drawn_once_and_charged_once() -> None:
 
 
 @pytest.mark.exhaustive
+def test_killed_nights_of_averages_are_drawn_once_and_charged_once() -> None:
+    verdict = killed_nights(40, seed=4, method="gdp_tabicl")
+    assert (verdict.second_draws, verdict.unrecovered) == (0, 0) and verdict.kills >= 40
+
+
+@pytest.mark.exhaustive
 def test_counts_that_are_not_written_once_are_noticed() -> None:
     verdict = killed_nights(12, seed=2, mutate=count_anew)
     assert verdict.second_draws + verdict.unrecovered > 0

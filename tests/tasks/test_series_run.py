@@ -187,10 +187,10 @@ def test_what_is_not_over_or_no_horizon_is_refused_before_a_row_is_read(place: P
         make_plan("nightly", {}, "early", period="2026-03-03")
     with pytest.raises(ParameterError, match="one of the horizon's 12"):
         make_plan("nightly", {}, "never", period="2026-12")
-    with pytest.raises(ParameterError, match="methods=gdp_tabicl: expected mst_tabicl alone, which counts the horizon of visits"):
-        planned_run("mixed", methods=["mst_tabicl", "gdp_tabicl"])
-    with pytest.raises(ParameterError, match="window=3: expected no such option: visits has no horizon that GDP-TabICL counts"):
-        planned_run("other", methods=["gdp_tabicl"], window=3)
+    with pytest.raises(ParameterError, match="methods=aim_tabicl: expected mst_tabicl alone, which counts the horizon of visits"):
+        planned_run("mixed", methods=["mst_tabicl", "aim_tabicl"])
+    with pytest.raises(ParameterError, match="window=3: expected no such option: visits has no horizon that AIM-TabICL counts"):
+        planned_run("other", methods=["aim_tabicl"], window=3)
     with pytest.raises(ParameterError, match="gaussian: visits has a horizon"):
         make_plan("mst-tabicl", {"datasets": [NAME], "epsilons": [1]}, "laplace")
     with open_ledger(Settings.current()) as ledger:
@@ -282,11 +282,11 @@ def test_a_failure_quotes_no_row_and_is_tried_again_where_nothing_was_charged_tw
     run, quoted = planned_run("quoting"), "p17 canary"
     counts, calls = horizon_module.entering_counts, list[int]()
 
-    def failing(table: Any, *how: Any, **more: Any) -> Any:
+    def failing(series: Any, table: Any, *how: Any, **more: Any) -> Any:
         calls.append(1)
         if len(calls) == 2:
             raise ValueError(f"cannot count {quoted} in {table.data.to_pylist()}")
-        return counts(table, *how, **more)
+        return counts(series, table, *how, **more)
 
     monkeypatch.setattr(horizon_module, "entering_counts", failing)
     with pytest.raises(RunError, match=r"first mst_tabicl__visits__seed0: advance: ValueError at failing:\d+; the rest is done") as failed:

@@ -6,6 +6,7 @@ late      rows of days that were released already move nothing
 corrected rows that take others back are covered as rows are, also where one person's are exchanged for another's
 
 All but `corrected` are claimed of a table with a column of days, and of deliveries: a file for each night, in most of which the person is alone.
+All are claimed of rows and, `groups`, of averages of two groups.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ from typing import Any
 import numpy as np
 
 from dpicl.accounting.guarantee import Neighbours
-from dpicl.audit.end_to_end.commands import Observation, observed, protect
+from dpicl.audit.end_to_end.commands import Command, Observation, observed, protect
 from dpicl.audit.end_to_end.stand_ins import ReplayedDraws, everywhere, standing_clock
 from dpicl.audit.end_to_end.world import FIRST_DAY, NAME, Declaration, SourceRow, World, new_world
 from dpicl.engine.releases import open_ledger
 from dpicl.engine.settings import Settings
+from dpicl.methods.gdp_tabicl import GdpTabicl
 from dpicl.methods.mst_tabicl import MstTabicl
 
 NIGHTS = 6
@@ -65,6 +67,8 @@ HISTORIES: dict[str, Callable[[int], list[SourceRow]]] = {
     "one whose rows become more": lambda night: _one(*range(1, night + 1)) * night,
 }
 """The person's rows in the table of a night."""
+BEYOND: Callable[[int], list[SourceRow]] = lambda night: _one(*range(1, night + 1), spent=10**6)
+"""Values beyond all bounds, of which the log of `validate` says that there are some; they are clipped before they are counted."""
 LATE: Callable[[int], list[SourceRow]] = lambda night: _one(*range(1, night))
 """Rows of days that are released already."""
 
@@ -102,15 +106,20 @@ def _apart(**more: Any) -> Iterator[World]:
         yield world
 
 
-def equal(*, deliveries: bool = False) -> Broken:
+def _night(groups: bool) -> Command:
+    """What is done every night."""
+    return protect(GdpTabicl.name, more=("--shots", "2")) if groups else protect(MstTabicl.name)
+
+
+def equal(*, deliveries: bool = False, groups: bool = False) -> Broken:
     """All public bytes of every night."""
     broken, replay = [], ReplayedDraws()
     with _apart(deliveries=deliveries) as world:
-        first = _shown(world, _history(None, deliveries=deliveries), replay, deliveries=deliveries)
+        first = _shown(world, _history(None, deliveries=deliveries), replay, _night(groups), deliveries=deliveries)
         if first[-1].code:
             return [f"there is nothing to compare: {first[-1].error}"]
         for name, one in {**HISTORIES, "late": LATE}.items():
-            shown = _shown(world, _history(one, deliveries=deliveries), replay, deliveries=deliveries)
+            shown = _shown(world, _history(one, deliveries=deliveries), replay, _night(groups), deliveries=deliveries)
             nights = enumerate(zip(first, shown, strict=True), 1)
             broken += [f"{name}: night {night}: {said}" for night, (mine, theirs) in nights for said in mine.differing(theirs)]
     return broken
@@ -120,13 +129,13 @@ _LOOKED_AT = (1, NIGHTS // 2, NIGHTS)
 """Nights in which all bytes are compared; those between are caught up by the next."""
 
 
-def _shown(world: World, history: History, replay: ReplayedDraws, *, deliveries: bool) -> list[Observation]:
+def _shown(world: World, history: History, replay: ReplayedDraws, made: Command, *, deliveries: bool) -> list[Observation]:
     world.forget()
     names, shown = count(), []
     for night in _LOOKED_AT:
         _put(world, history[night - 1], deliveries=deliveries)
-        with after_nights(night), replay.recorded(), everywhere("new_name", lambda made: _named(made, names)):
-            shown.append(observed(world, protect(MstTabicl.name)))
+        with after_nights(night), replay.recorded(), everywhere("new_name", lambda named: _named(named, names)):
+            shown.append(observed(world, made))
     return shown
 
 
@@ -139,16 +148,16 @@ def _named(new_name: Callable[[Any], str], names: Iterator[int]) -> Callable[[An
     return named
 
 
-def covered(*, deliveries: bool = False) -> Broken:
+def covered(*, deliveries: bool = False, groups: bool = False) -> Broken:
     """No person moves what is noised by more than what is charged for, in whatever history; late rows move nothing."""
     broken = []
 
     def noised(one: Callable[[int], list[SourceRow]] | None) -> tuple[Noised, float]:
-        return _noised(world, _history(one, deliveries=deliveries), deliveries=deliveries)
+        return _noised(world, _history(one, deliveries=deliveries), _night(groups), deliveries=deliveries)
 
     with _apart(deliveries=deliveries) as world:
         (nobody, mu_squared) = noised(None)
-        for name, one in HISTORIES.items():
+        for name, one in {**HISTORIES, "beyond all bounds": BEYOND}.items():
             moved = _moved(nobody, noised(one)[0])
             if not 0 < moved <= mu_squared * (1 + 1e-9):
                 broken.append(f"{name}: a loss of {moved:.4g}, charged {mu_squared:.4g}")
@@ -167,17 +176,18 @@ EXCHANGED: tuple[list[SourceRow], list[SourceRow]] = (_one(*_ALL), _one(*_ALL, s
 """Of one person, and of another in their place: what comes by the one goes by the other."""
 
 
-def corrected() -> Broken:
+def corrected(*, groups: bool = False) -> Broken:
     """Rows that take others back are charged as rows: no person moves what is noised by more, nor does another in their place."""
-    broken = []
+    night = _night(groups)
+    broken: Broken = []
     with _apart(corrections=True) as world:
-        (nobody, mu_squared) = _noised(world, _signed([]))
+        (nobody, mu_squared) = _noised(world, _signed([]), night)
         for name, rows in CORRECTED.items():
-            moved = _moved(nobody, _noised(world, _signed(rows))[0])
+            moved = _moved(nobody, _noised(world, _signed(rows), night)[0])
             if not 0 < moved <= mu_squared * (1 + 1e-9):
                 broken.append(f"{name}: a loss of {moved:.4g}, charged {mu_squared:.4g}")
     with _apart(corrections=True, neighbours="replace-one") as world:
-        (one, mu_squared), (other, _) = (_noised(world, _signed(rows)) for rows in EXCHANGED)
+        (one, mu_squared), (other, _) = (_noised(world, _signed(rows), night) for rows in EXCHANGED)
         moved = _moved(one, other)
         if not 0 < moved <= mu_squared * (1 + 1e-9):
             broken.append(f"another person: a loss of {moved:.4g}, charged {mu_squared:.4g}")
@@ -191,7 +201,7 @@ def _signed(rows: list[SourceRow]) -> History:
     return [[{"sign": 1, **row} for row in [*_others(night), *mine]] for night, mine in zip(_ALL, own, strict=True)]
 
 
-def _noised(world: World, history: History, *, deliveries: bool = False) -> tuple[Noised, float]:
+def _noised(world: World, history: History, command: Command, *, deliveries: bool = False) -> tuple[Noised, float]:
     """What got noise in all nights, and mu^2 that was charged for them."""
     noised: Noised = []
 
@@ -207,7 +217,7 @@ def _noised(world: World, history: History, *, deliveries: bool = False) -> tupl
         _put(world, rows, deliveries=deliveries)
         # pairs are the same in all histories: those that are not chosen are a step of the budget of their own
         with after_nights(night), everywhere("noisy_sums", recorded), everywhere("bounded_range_max", lambda _: lambda *_scores, **_how: 1):
-            made = protect(MstTabicl.name)()
+            made = command()
         if made.code:
             raise RuntimeError(made.err)
     with open_ledger(Settings.current()) as ledger:

@@ -14,7 +14,10 @@ from dpicl.checks import Rule
 from dpicl.contract import periods
 from dpicl.engine.horizon import Horizon
 from dpicl.engine.stages import ingest
+from dpicl.mechanisms.noisy_mean import Grid
+from dpicl.methods.gdp_series import GroupSeries
 from dpicl.methods.mst_series import Series
+from dpicl.tabular.central.group_vectors import GroupVectors
 from dpicl.tabular.reading.arrivals import arrival_periods
 from dpicl.tabular.reading.deliveries import PERIOD
 from dpicl.tabular.reading.participation import Entered
@@ -113,7 +116,47 @@ def _unpriced_corrections(of: Any) -> Any:
 
     def made(*arguments: Any, **how: Any) -> Series:
         series = of(*arguments, **how)
-        return replace(series, contribution=replace(series.contribution, corrections=False))
+        return replace(series, contribution=replace(series.contribution, signed=False))
+
+    return staticmethod(made)
+
+
+@mistake("a row in two groups", "noise covers a person's history of averages", "exact", GroupVectors)
+def _in_two_groups(exact: Any) -> Any:
+    """A row adds to the group after its own as well."""
+
+    def summed(self: GroupVectors, table: PrivateTable, rows: np.ndarray, members: np.ndarray) -> np.ndarray:
+        also = (members + 1) % len(self.groups)
+        return np.asarray(exact(self, table, rows, members) + exact(self, table, rows, also))
+
+    return summed
+
+
+@mistake("averages at the price of their counts", "noise covers a person's history of averages", "squared_norm", GroupVectors)
+def _unpriced_sums(squared_norm: Any) -> Any:
+    """The noise is for a row's counts, and not for what it adds to the sum of a number column."""
+
+    def unpriced(vectors: GroupVectors) -> int:
+        return int(squared_norm.fget(vectors)) - max(
+            sum(part.grid is not None for part in one.parts) * one.weight**2 for one in vectors.cells
+        )
+
+    return property(unpriced)
+
+
+@mistake("values beyond their bounds", "noise covers a person's history of averages", "total", Grid)
+def _unclipped(_: Any) -> Any:
+    """A sum is of values as they are."""
+    return lambda grid, values: int(np.rint((values - grid.zero) / grid.step).sum())
+
+
+@mistake("averages that go at the price of those that come", "noise covers a person's corrections of averages", "of", GroupSeries)
+def _unpriced_signs(of: Any) -> Any:
+    """The noise is for sums that have no sign, where another person's have the other one."""
+
+    def made(*arguments: Any, **how: Any) -> GroupSeries:
+        series = of(*arguments, **how)
+        return replace(series, contribution=replace(series.contribution, signed=False))
 
     return staticmethod(made)
 
@@ -121,4 +164,4 @@ def _unpriced_corrections(of: Any) -> Any:
 @mistake("counts named by their content", "bytes of a horizon's nights", "new_name")
 def _content_named_counts(_: Any) -> Any:
     """What the ledger shows of a night's counts follows from them."""
-    return lambda counts: hashlib.sha256(b"".join(table.tobytes() for table in counts.tables.values())).hexdigest()[:32]
+    return lambda counts: hashlib.sha256(counts.tobytes()).hexdigest()[:32]

@@ -53,7 +53,7 @@ class Declaration:
     """Whether there is one column beside the label."""
     cap: float = 1000.0
     nights: int = 0
-    """Of a horizon, in which persons enter with one row a night and `MOST_ROWS` in all; or into which texts come."""
+    """Of a horizon, in which persons enter with one row a night, with corrections two, and `MOST_ROWS` in all; or into which texts come."""
     corrections: bool = False
     """Whether rows of a horizon take others back."""
     deliveries: bool = False
@@ -71,7 +71,8 @@ class Declaration:
             content["source"] = {**content["source"], "deliveries": NAME, "queries": {"file": "public.jsonl"}}
             del content["source"]["train"], content["ensemble"]
         elif self.nights:
-            content["privacy"]["person"] |= {"max_rows": 1, "max_rows_in_horizon": MOST_ROWS}
+            nightly = 2 if self.corrections else 1  # a correction is two rows of one night
+            content["privacy"]["person"] |= {"max_rows": nightly, "max_rows_in_horizon": MOST_ROWS}
             content["source"] |= {"arrived": "day", **({"sign": "sign"} if self.corrections else {})}
             if self.deliveries:
                 content["source"] = {"deliveries": NAME}

@@ -1,7 +1,7 @@
 """The stage of a run that makes a series go on, in the place of charging and drawing: by the process that holds the ledger.
 
     advance   the unit's horizons are charged, unless they were; their periods until the plan's, as far as they are missing, are frozen, drawn and
-              published in order; noisy counts of the window's rows stand in the unit's folder, to derive rows from
+              published in order; what the method releases of the window's rows stands in the unit's folder, to show or derive rows from
 
 The plan has the last period, and no names: which periods are missing is known to the ledger when the stage is done. Tried again, beside its twin or
 after another command has gone on, it draws nothing twice (`engine.horizon`).
@@ -34,7 +34,7 @@ _PUBLISHED = "published_before"
 
 @unit_stage("advance", lambda folder: folder.method.artefact, "owner")
 def advance(folder: UnitFolder) -> str:
-    """Make the periods of a unit's horizons that are missing, and noisy counts of the plan's window of them."""
+    """Make the periods of a unit's horizons that are missing, and what the method releases of the plan's window of them."""
     method, contract, unit, plan = tabular(folder.unit.method), folder.contract, folder.unit, read_plan(folder.run)
     method.check(contract, unit)
     first, last = window_places(contract, until=plan.period_of(unit.dataset), window=plan.pipeline.window, now=clock())
@@ -54,12 +54,17 @@ def advance(folder: UnitFolder) -> str:
         replace(its, made=len(its.published) - before.get(one.cell.key, len(its.published)))
         for one, its in zip(horizons, progress, strict=True)
     ]
-    more = [f", epsilon {one.cell.epsilon:g}" if len(horizons) > 1 else "" for one in horizons]
+    more = [_of(one.cell) if len(horizons) > 1 else "" for one in horizons]
     made = [its.sentence(one, first, last, name) for one, its, name in zip(horizons, progress, more, strict=True)]
     write_json(folder.path / MADE, made)
     windows = {one.cell: one.series.window(its.published[:last], first, last) for one, its in zip(horizons, progress, strict=True)}
-    gather(folder, {cell: method.encode(counts) for cell, counts in windows.items()})
+    gather(folder, {cell: method.encode(released) for cell, released in windows.items()})
     return f"{sum(one.made for one in progress)} periods released now, until {plan.period_of(unit.dataset)}"
+
+
+def _of(cell: Cell) -> str:
+    """What tells one horizon of a unit from the others."""
+    return f", epsilon {cell.epsilon:g}" + (f", {cell.shots} shots" if cell.shots else "")
 
 
 def _begun(folder: UnitFolder, releases: Sequence[Release], cell: Cell, is_new: bool, published: int) -> None:

@@ -78,7 +78,7 @@ def expected_errors(
     """
     total, shared, errors = noisy_count.exact_epsilon(epsilon), options.allocation == "shared-count", {}
     for name in contract.features:
-        shares = [_share(group, contract, total, options) for group in groups if _known(name, group, contract) is None]
+        shares = [_share(group, contract, total, options) for group in groups if known_value(name, group, contract) is None]
         noise = max((0.0 if share is None else len(groups) / (rows * float(share)) for share in shares), default=0.0)
         if not isinstance(contract.columns[name], CategoryColumn):  # the sum has half of it, and D of the mean's equation (2) is a half
             noise *= (1.0 if shared else 2.0) * (0.5 if options.sum_origin == "centre" else 1.0)
@@ -141,12 +141,12 @@ def _column(
     sums: GroupSums, name: str, groups: Sequence[Group], shares: _Shares, contract: Contract, options: AggregateOptions, stream: Stream
 ) -> list[float | str]:
     """Equations (2) and (3), or what is known."""
-    known, declared = [_known(name, group, contract) for group in groups], contract.columns[name]
+    known, declared = [known_value(name, group, contract) for group in groups], contract.columns[name]
     found: dict[int, float | str] = {}
     if isinstance(declared, CategoryColumn):
         categories = declared.categories
         open_codes = [
-            tuple(map(categories.index, _open_categories(name, group, contract))) if value is None else None
+            tuple(map(categories.index, open_categories(name, group, contract))) if value is None else None
             for value, group in zip(known, groups, strict=True)
         ]
         modes = _modes(sums.arrays[f"count {name}"], open_codes, shares, stream)
@@ -182,7 +182,7 @@ def _alike(ways: Sequence[Way | None], shares: _Shares) -> dict[tuple[Way, Fract
 
 def _paid(group: Group, contract: Contract) -> tuple[list[str], list[str]]:
     """Columns that the group's predicate leaves open, and the numbers among them."""
-    paid = [name for name in contract.features if _known(name, group, contract) is None]
+    paid = [name for name in contract.features if known_value(name, group, contract) is None]
     return paid, [name for name in paid if not isinstance(contract.columns[name], CategoryColumn)]
 
 
@@ -196,24 +196,25 @@ def _share(group: Group, contract: Contract, total: Fraction | None, options: Ag
     return None if total is None else total / max(columns, 1)
 
 
-def _known(name: str, group: Group, contract: Contract) -> float | str | None:
+def known_value(name: str, group: Group, contract: Contract) -> float | str | None:
     """The one value of a column that the group's predicate allows; None where it allows several."""
     declared = contract.columns[name]
     if isinstance(declared, CategoryColumn):
-        categories = _open_categories(name, group, contract)
+        categories = open_categories(name, group, contract)
         return categories[0] if len(categories) == 1 else None
     low, high = group.bounds.get(name, declared.bounds)
     return low if high - low < declared.step else None
 
 
-def _open_categories(name: str, group: Group, contract: Contract) -> tuple[str, ...]:
+def open_categories(name: str, group: Group, contract: Contract) -> tuple[str, ...]:
+    """Those of a category column that the group's predicate allows; none of a number column."""
     declared = contract.columns[name]
     return group.categories.get(name, declared.categories) if isinstance(declared, CategoryColumn) else ()
 
 
 def _open_grid(name: str, group: Group, contract: Contract, options: AggregateOptions) -> Grid | None:
     """How a number column is averaged in a group; None where the key says the number."""
-    return _grid(name, group, contract, options) if _known(name, group, contract) is None else None
+    return _grid(name, group, contract, options) if known_value(name, group, contract) is None else None
 
 
 def _grid(name: str, group: Group, contract: Contract, options: AggregateOptions) -> Grid:

@@ -19,14 +19,14 @@ from dpicl.mechanisms.continual_counts import BITS, ContinualCounts, Contributio
 from dpicl.randomness import stream
 
 ADD, REPLACE = Neighbours.ADD_OR_REMOVE_ONE, Neighbours.REPLACE_ONE
-LARGEST = 2**31 - 1
+LARGEST = 2**40
 
 
 def counters(
-    periods: int, contribution: Contribution, *, marginals: int = 1, neighbours: Neighbours = ADD, bits: int = BITS
+    periods: int, contribution: Contribution, *, squared_norm: int = 1, neighbours: Neighbours = ADD, bits: int = BITS
 ) -> ContinualCounts:
     """Without noise."""
-    return ContinualCounts(periods, marginals, contribution, neighbours, None, bits)
+    return ContinualCounts(periods, squared_norm, contribution, neighbours, None, bits)
 
 
 def moved(counted: ContinualCounts, deliveries: np.ndarray) -> int:
@@ -70,7 +70,7 @@ def test_no_pattern_of_participation_moves_more_than_is_stated_and_one_nearly_do
 @settings(max_examples=150, deadline=None)
 def test_cells_signs_and_fewer_rows_never_move_more(periods: int, contribution: Contribution, marginals: int, data: st.DataObject) -> None:
     """A unit's rows in any cells, some of them taken back, in two marginals of three cells each; and another unit's in their place."""
-    counted = counters(periods, replace(contribution, corrections=True), marginals=marginals)
+    counted = counters(periods, replace(contribution, signed=True), squared_norm=marginals)
     units = []
     for _ in range(2):
         rows = data.draw(st.integers(0, min(contribution.rows, contribution.per_period * periods)))
@@ -84,7 +84,7 @@ def test_cells_signs_and_fewer_rows_never_move_more(periods: int, contribution: 
     one, other = units
     assert moved(counted, one) <= counted.squared_sensitivity
     assert moved(counted, one - other) <= replace(counted, neighbours=REPLACE).squared_sensitivity
-    kept = counters(periods, contribution, marginals=marginals, neighbours=REPLACE)
+    kept = counters(periods, contribution, squared_norm=marginals, neighbours=REPLACE)
     assert moved(counted, abs(one) - abs(other)) <= kept.squared_sensitivity
 
 
@@ -92,7 +92,7 @@ def test_a_replaced_unit_moves_by_twice_what_an_added_one_does_and_four_times_wh
     counted, rows = counters(4, Contribution(3, 1)), np.array([[1], [1], [1], [0]])
     added = moved(counted, rows)
     assert moved(counted, np.hstack([rows, -rows])) == 2 * added <= replace(counted, neighbours=REPLACE).squared_sensitivity
-    back = counters(4, Contribution(3, 1, corrections=True), neighbours=REPLACE)
+    back = counters(4, Contribution(3, 1, signed=True), neighbours=REPLACE)
     assert (
         moved(counted, rows - -rows)
         == 4 * added
@@ -107,7 +107,7 @@ def test_the_remainder_of_a_person_counts_in_full() -> None:
     expected = 4 * g[0] + 4 * g[0] + g[0] + 2 * (4 * g[1] + 2 * g[1] + 2 * g[2])
     assert counters(4, Contribution(5, 2)).squared_sensitivity == expected
     assert counters(4, Contribution(50, 2)).squared_sensitivity == counters(4, Contribution(8, 2)).squared_sensitivity
-    assert counters(4, Contribution(5, 2), marginals=7).squared_sensitivity == 7 * expected
+    assert counters(4, Contribution(5, 2), squared_norm=7).squared_sensitivity == 7 * expected
 
 
 def test_one_row_after_another_costs_less_than_all_at_once_and_more_than_one() -> None:
@@ -175,20 +175,20 @@ def test_a_release_is_a_function_of_the_counts_so_far_and_of_its_stream() -> Non
     assert (first == again).all() and (first != other).all()
 
 
-def test_a_count_beyond_31_bits_is_cut_off_and_never_wraps_round() -> None:
+def test_a_count_beyond_40_bits_is_cut_off_and_never_wraps_round() -> None:
     counted = counters(2, Contribution(1, 1))
     for one, cut in ((2**62, LARGEST), (-(2**62), -LARGEST)):
         history = [np.array([one]), np.array([one])]
         assert int(counted.release(history, period=2, stream=stream(0, "test", "", ""))[0]) == cut * int(matrix(2)[1].sum())
     longest = counters(2048, Contribution(1, 1))
-    total = longest.release([np.array([LARGEST], dtype=np.int32)] * 2048, period=2048, stream=stream(0, "test", "", ""))
-    assert int(total[0]) == LARGEST * sum(matrix(2048)[-1].tolist())
+    total = longest.release([np.array([LARGEST])] * 2048, period=2048, stream=stream(0, "test", "", ""))
+    assert int(total[0]) == LARGEST * sum(matrix(2048)[-1].tolist()) < 2**61
 
 
 @pytest.mark.parametrize("neighbours", Neighbours)
 @pytest.mark.parametrize("epsilon", [0.1, 2.0, 20.0])
 def test_the_noise_found_costs_what_was_asked_for_and_hardly_less(neighbours: Neighbours, epsilon: float) -> None:
-    counted = ContinualCounts.of(epsilon, delta=1e-6, periods=30, marginals=20, contribution=Contribution(5, 2), neighbours=neighbours)
+    counted = ContinualCounts.of(epsilon, delta=1e-6, periods=30, squared_norm=20, contribution=Contribution(5, 2), neighbours=neighbours)
     stated = counted.guarantee(delta=1e-6, unit="person")
     check(stated)
     assert 0.99 * epsilon <= stated.epsilon <= epsilon
@@ -197,7 +197,7 @@ def test_the_noise_found_costs_what_was_asked_for_and_hardly_less(neighbours: Ne
 
 def test_a_row_and_a_person_s_period_are_protected_better_than_a_person() -> None:
     """The same noise, for every level."""
-    person = ContinualCounts.of(2, delta=1e-6, periods=365, marginals=8, contribution=Contribution(12, 2), neighbours=ADD)
+    person = ContinualCounts.of(2, delta=1e-6, periods=365, squared_norm=8, contribution=Contribution(12, 2), neighbours=ADD)
     levels = [Contribution(1, 1), Contribution(2, 2), Contribution(6, 2), Contribution(12, 2)]
     costs = [replace(person, contribution=level).guarantee(delta=1e-6, unit="row").epsilon for level in levels]
     assert costs == sorted(costs) and costs[0] < 0.25 < costs[2] < costs[3] <= 2
@@ -212,7 +212,7 @@ def test_noise_that_would_be_priced_by_its_own_law_has_no_price() -> None:
 
 
 def test_without_noise_the_cost_is_infinite() -> None:
-    counted = ContinualCounts.of(math.inf, delta=1e-6, periods=3, marginals=1, contribution=Contribution(1, 1), neighbours=ADD)
+    counted = ContinualCounts.of(math.inf, delta=1e-6, periods=3, squared_norm=1, contribution=Contribution(1, 1), neighbours=ADD)
     assert counted.variance is None and counted.guarantee(delta=1e-6, unit="row").epsilon == math.inf
     assert (counted.covariance([(1, 2), (2, 3)]) == 0).all()
 
@@ -231,7 +231,7 @@ def test_covariances_are_those_of_the_weights() -> None:
     [
         ({"periods": 0}, "periods"),
         ({"periods": 2049}, "periods"),
-        ({"marginals": 0}, "marginals"),
+        ({"squared_norm": 0}, "squared_norm"),
         ({"bits": 17}, "bits"),
         ({"variance": Fraction(4)}, "variance"),
         ({"variance": Fraction(2**80 + 1)}, "variance"),

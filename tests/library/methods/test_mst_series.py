@@ -14,7 +14,8 @@ from dpicl.accounting.guarantee import Neighbours
 from dpicl.errors import ParameterError
 from dpicl.mechanisms.continual_counts import Contribution
 from dpicl.mechanisms.noisy_steps import GaussianTotal
-from dpicl.methods.mst_series import CHOSEN, COLUMNS, PAIRS, Arrays, Series
+from dpicl.methods.counted_horizon import Arrays
+from dpicl.methods.mst_series import CHOSEN, COLUMNS, PAIRS, Series
 from dpicl.randomness import stream
 from dpicl.tabular.central.exact_counts import ExactCounts
 from dpicl.tabular.central.graphical_model import NoisyMarginal

@@ -11,7 +11,8 @@ from dpicl.accounting.guarantee import Neighbours
 from dpicl.evaluation import rank_auc
 from dpicl.mechanisms.continual_counts import Contribution
 from dpicl.mechanisms.noisy_steps import GaussianTotal
-from dpicl.methods.mst_series import Arrays, Series
+from dpicl.methods.counted_horizon import Arrays
+from dpicl.methods.mst_series import Series
 from dpicl.quality.series import drifts, rows_by_period
 from dpicl.quality.series_accuracy import _deviation, errors_by_period
 from dpicl.randomness import stream
