@@ -32,7 +32,8 @@ from dpicl.audit.end_to_end.suite import CLAIMS, declared
 from dpicl.audit.end_to_end.world import KINDS, URL, Declaration, World, base_rows, new_world
 from dpicl.cli.audit import bounds
 from dpicl.contract import parse_contract
-from dpicl.engine.releases import address_of, check_shared, open_ledger
+from dpicl.engine.open_ledger import address_of, open_ledger
+from dpicl.engine.releases import check_shared
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
 from dpicl.methods.tabular_method import TabularMethod

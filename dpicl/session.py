@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 from dpicl.contract.periods import clock
 from dpicl.engine.given import Schema, given_rows, schema_contract, with_account
 from dpicl.engine.one_release import plan_of
+from dpicl.engine.open_ledger import one_ledger, open_ledger
 from dpicl.engine.plan import check_plan
 from dpicl.engine.query_session import Answered, QuerySession, request_of
 from dpicl.engine.quote import AccountQuote, quote_plan
-from dpicl.engine.releases import one_ledger, open_ledger
 from dpicl.engine.series import release_planned, window_of
 from dpicl.engine.settings import Settings
 from dpicl.engine.state_home import check_one_home

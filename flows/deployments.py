@@ -19,10 +19,10 @@ from rich.console import Console
 
 from dpicl.engine.forecast import forecast
 from dpicl.engine.forecast_series import series_forecasts
+from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.pipelines import Pipeline, Pipelines, load_pipelines, override
 from dpicl.engine.plan import draft_plan
 from dpicl.engine.quote import charges
-from dpicl.engine.releases import open_ledger
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError, RunError
 from flows.automations import ensure_automations

@@ -14,9 +14,10 @@ from prefect.concurrency.sync import concurrency
 from prefect.task_runners import TaskRunner
 from prefect_dask import DaskTaskRunner
 
+from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.plan import make_plan
 from dpicl.engine.quote import charges
-from dpicl.engine.releases import check_shared, open_ledger
+from dpicl.engine.releases import check_shared
 from dpicl.engine.run_folder import Plan, read_plan
 from dpicl.engine.settings import Settings
 from dpicl.errors import ParameterError

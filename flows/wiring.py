@@ -17,9 +17,10 @@ from prefect.context import FlowRunContext
 from prefect.exceptions import PrefectException
 
 from dpicl.engine.artefacts import RESULTS
+from dpicl.engine.caps import differing_caps
 from dpicl.engine.execute import FAILURES, Executor, WorkerDied, run_units
 from dpicl.engine.order import Step
-from dpicl.engine.quote import differing_caps, plan_accounts
+from dpicl.engine.payers import plan_accounts
 from dpicl.engine.run_folder import Plan, read_plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.stages import validate as rules

@@ -27,8 +27,8 @@ from dpicl.engine.artefacts import read_released, read_texts
 from dpicl.engine.collect import MANIFEST
 from dpicl.engine.files import read_json
 from dpicl.engine.forecast import Forecast, forecast
+from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.received import NOTHING_CHARGED, counted_of
-from dpicl.engine.releases import open_ledger
 from dpicl.engine.run_folder import open_unit, read_plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.spending import spending_of

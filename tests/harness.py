@@ -39,6 +39,7 @@ from dpicl.engine.plan import make_plan
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
 from dpicl.report.stages import report_steps
+from flows.prepared_database import prepare_database
 from flows.runtime import LOCAL_CLUSTER
 from tests.command import run_forked
 from tests.guard import stop_with_parent
@@ -347,6 +348,7 @@ def running_server(place: Place, **extra: str) -> Iterator[str]:
     url = f"http://127.0.0.1:{(port := free_port())}"
     command = [str(DPICL.with_name("prefect")), "server", "start", "--host", "127.0.0.1", "--port", str(port)]
     environment = {**_bare_environment(), **place.environment, "PREFECT_SERVER_UI_API_URL": f"{url}/api", **extra}
+    prepare_database(environment)
     with (place.root / "server.log").open("w") as log:
         server = subprocess.Popen(command, env=environment, stdout=log, stderr=log, text=True, start_new_session=True)
     guard = stop_with_parent(server.pid)

@@ -24,7 +24,7 @@ from typing import Any
 
 from benchmarks.figures import Figures
 from benchmarks.speed.fork_server import own_fork_server
-from dpicl.engine.releases import open_ledger
+from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.settings import Settings
 from tests.harness import Place, install_texts, letters, new_place
 from tests.library.text_contracts import lines, records

@@ -18,8 +18,9 @@ from pathlib import Path
 
 from benchmarks.crash.steps import STAGES, STEPS
 from dpicl.accounting.ledger import Ledger
+from dpicl.engine.open_ledger import ledger_key, open_ledger
 from dpicl.engine.plan import make_plan
-from dpicl.engine.releases import UnitReleases, ledger_key, open_ledger
+from dpicl.engine.releases import UnitReleases
 from dpicl.engine.run_folder import UnitFolder, read_plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.stages.ingest import ingest

@@ -37,8 +37,9 @@ import dpicl.engine.stages.generate
 from dpicl.accounting.ledger import Ledger
 from dpicl.accounting.ledger.anchor import Anchor
 from dpicl.engine.journal import FileJournal
+from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.order import drawing_stages
-from dpicl.engine.releases import UnitReleases, open_ledger
+from dpicl.engine.releases import UnitReleases
 from dpicl.engine.run_folder import UnitFolder
 from dpicl.engine.settings import Settings
 from dpicl.engine.stages.charge import charge

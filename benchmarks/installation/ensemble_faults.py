@@ -12,7 +12,7 @@ import yaml
 
 from benchmarks.endpoint import FAULTS, FAULTY, elsewhere
 from benchmarks.figures import Figures
-from dpicl.engine.releases import open_ledger
+from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.settings import Settings
 from tests.harness import Place, install_texts, letters, new_place
 from tests.library.endpoint_server import Habits

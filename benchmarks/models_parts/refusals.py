@@ -11,7 +11,7 @@ from pathlib import Path
 from socket import create_server
 
 from benchmarks.figures import Figures
-from dpicl.engine.releases import open_ledger
+from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.settings import Settings
 from dpicl.lm.local.tiny import build_tiny_model
 from tests.harness import SMALL_OPTIONS, Place, install, new_place, shop, shop_rows

@@ -31,7 +31,7 @@ from benchmarks.figures import Figures
 from benchmarks.speed.fork_server import own_fork_server
 from dpicl.engine.horizon import Horizon
 from dpicl.engine.one_release import plan_of
-from dpicl.engine.releases import open_ledger
+from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.series import release_planned
 from dpicl.engine.settings import Settings
 from dpicl.methods.gdp_tabicl import GdpTabicl

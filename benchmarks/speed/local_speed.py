@@ -110,7 +110,7 @@ def _fitting(figures: Figures) -> None:
     plain, weighted = on_rows(), local_models(rows, encoding)
     assert isinstance(weighted, dict)
     slow, fast = best_of((on_rows, lambda: local_models(rows, encoding)), 3)
-    figures.at_least("baselines-on-weighted-cells-over-rows", slow / fast, 4, "x")
+    figures.at_least("baselines-on-weighted-cells-over-rows", slow / fast, 20, "x")
     figures.at_most("baselines-on-weighted-cells-lr-largest-difference", float(np.abs(plain[0].coef_ - weighted["lr"].coef_).max()), 1e-4)
     figures.at_most(
         "baselines-on-weighted-cells-gnb-largest-difference", float(np.abs(plain[1].theta_ - weighted["gnb"].theta_).max()), 1e-9
@@ -119,8 +119,8 @@ def _fitting(figures: Figures) -> None:
 
 def measure(figures: Figures) -> None:
     """Everything, on one core as far as numpy leaves it there."""
-    _randomising(figures, "binary", (2,) * COLUMNS, 1500, 15)
-    _randomising(figures, "mixed", MIXED, 700, 7)
+    _randomising(figures, "binary", (2,) * COLUMNS, 1500, 16)
+    _randomising(figures, "mixed", MIXED, 1000, 9)
     _copied(figures)
     _fitting(figures)
     _inverting(figures)

@@ -25,7 +25,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from benchmarks.figures import Figures
-from dpicl.engine.releases import open_ledger
+from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.settings import Settings
 from tests.flows.planted import CANARIES, contract, table
 from tests.harness import Place, end, install, new_place, talk

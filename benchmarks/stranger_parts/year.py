@@ -26,8 +26,9 @@ from pathlib import Path
 from benchmarks.figures import Figures
 from dpicl.engine.artefacts import gathered
 from dpicl.engine.execute import InProcess, run_units
+from dpicl.engine.open_ledger import one_ledger, open_ledger
 from dpicl.engine.plan import make_plan, periods_of
-from dpicl.engine.releases import UnitReleases, one_ledger, open_ledger
+from dpicl.engine.releases import UnitReleases
 from dpicl.engine.run_folder import PLAN, open_unit, read_plan, run_folder, write_plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.state.clean import clean

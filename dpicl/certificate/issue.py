@@ -32,7 +32,8 @@ from dpicl.contract.periods import ONCE
 from dpicl.engine import receipts
 from dpicl.engine.files import PRIVATE_MODE, publish
 from dpicl.engine.names import parts_of
-from dpicl.engine.releases import is_part, ledger_key, named_releases, open_ledger
+from dpicl.engine.open_ledger import ledger_key, open_ledger
+from dpicl.engine.releases import is_part, named_releases
 from dpicl.engine.settings import Settings
 from dpicl.errors import CertificateError, LedgerError, LedgerRefusedError, ParameterError
 from dpicl.methods import METHODS

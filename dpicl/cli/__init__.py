@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import atexit
-import gc
 import sys
 
 from dpicl.cli.stopping import handlers_kept, leave_when_told, stop_listening
-from dpicl.installed import extra_of
+from dpicl.installed import extra_of, importing
 
 
 def main() -> None:
     """Run the command line; exit code 2 where a package of an extra is missing."""
     atexit.register(stop_listening)  # called last of all: what is left takes moments, and Python would end by the signal, without a word
-    gc.disable()  # while all is imported nothing becomes garbage; looking for it would take a tenth of the time
     try:
         with handlers_kept():
             leave_when_told()
-            from dpicl.cli.app import main as run
-
-            gc.enable()
+            with importing():
+                from dpicl.cli.app import main as run
             run()
     except ModuleNotFoundError as error:
         needed = extra_of(error)

@@ -210,7 +210,7 @@ def audit(
 @app.command()
 def forecast(as_json: AsJson = False) -> None:
     """Forecast how many scheduled periods each budget lasts. No row is read."""
-    from dpicl.cli.budget import print_forecasts
+    from dpicl.cli.forecast import print_forecasts
 
     print_forecasts(as_json=as_json)
 

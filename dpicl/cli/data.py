@@ -135,7 +135,7 @@ def publish(
 @ledger_app.command("upgrade")
 def upgrade() -> None:
     """Migrate the ledger to the newest schema, and verify its chain. Every other command does so too."""
-    from dpicl.engine.releases import open_ledger
+    from dpicl.engine.open_ledger import open_ledger
 
     with open_ledger(Settings.from_environment()) as ledger:
         say(f"schema {ledger.schema}, {ledger.verify()} records, chain intact")
@@ -167,7 +167,7 @@ def adopt_releases() -> None:
 @ledger_app.command("downgrade")
 def downgrade(revision: Annotated[str, typer.Argument(help="The schema that the older version supports, as its error says.")]) -> None:
     """Migrate the ledger back for an older version. Refused if the older schema cannot hold its records."""
-    from dpicl.engine.releases import open_ledger
+    from dpicl.engine.open_ledger import open_ledger
 
     with open_ledger(Settings.from_environment()) as ledger:
         ledger.take_back(revision)
@@ -185,7 +185,7 @@ def move(
 ) -> None:
     """Move a ledger and its releases into the state folder. Its runs must have ended, and stay where they are."""
     from dpicl.engine.move_home import move_home
-    from dpicl.engine.releases import open_ledger
+    from dpicl.engine.open_ledger import open_ledger
 
     settings = Settings.from_environment()
     move_home(origin, settings)

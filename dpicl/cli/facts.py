@@ -17,7 +17,7 @@ from pathlib import Path
 from dpicl.engine.artefacts import PREDICTIONS, RESULTS
 from dpicl.engine.collect import MANIFEST
 from dpicl.engine.files import read_arrays, read_json, read_table
-from dpicl.engine.releases import open_ledger
+from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.run_folder import read_plan
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError

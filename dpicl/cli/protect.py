@@ -14,12 +14,13 @@ from typing import Any
 import pyarrow as pa
 
 from dpicl.certificate.files import certificate_of
-from dpicl.cli.budget import print_quotes, warn_of_caps
+from dpicl.cli.budget import warn_of_caps
+from dpicl.cli.quotes import print_quotes
 from dpicl.cli.terminal import note
 from dpicl.engine.files import write_text
+from dpicl.engine.open_ledger import one_ledger
+from dpicl.engine.payers import accounts_of
 from dpicl.engine.plan import check_quotes
-from dpicl.engine.quote import accounts_of
-from dpicl.engine.releases import one_ledger
 from dpicl.engine.settings import Settings
 from dpicl.engine.text_release import TEXTUAL
 from dpicl.errors import ParameterError

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,7 +67,7 @@ def reproduce(
         campaign = Campaign(known[paper], chosen, name or paper, split_values(model), changes)
         campaign.look()
         if not dry_run:
-            page = campaign.run(workers or os.cpu_count() or 1, executor)
+            page = campaign.run(workers, executor)
             say(f"page: {page}")
 
 
@@ -156,9 +155,10 @@ class Campaign:
             console.print(table)
             note("times are of asking the answering model, by prompts of this length that were just timed; generating texts comes on top")
 
-    def run(self, workers: int, executor: str) -> Path:
+    def run(self, workers: int | None, executor: str) -> Path:
         """Do what is not done yet, and write the page."""
-        from dpicl.cli.planned_run import do_run, executor_named
+        from dpicl.cli.executors import executor_named
+        from dpicl.cli.planned_run import do_run
         from dpicl.engine.run_folder import check_stored, run_folder
 
         execute, settings = executor_named(executor), Settings.current()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Annotated, Any
 
 import typer
@@ -92,15 +91,14 @@ def run(
     executor: _Executor = None,
 ) -> None:
     """Run a pipeline and write its report."""
-    from dpicl.cli.planned_run import do_run, executor_named, print_dry_run, story_of
+    from dpicl.cli.executors import executor_named
     from dpicl.engine.run_folder import read_plan, run_folder
 
     many = {"datasets": datasets, "methods": methods, "epsilons": epsilons, "shots": shots, "seeds": seeds}
     lists = {**many, "sampling_rates": sampling_rates}
-    changes: dict[str, Any] = {name: split_values(text) for name, text in lists.items() if text is not None}
     single = {"queries": queries, "draws": draws, "model": named_model(model, dtype, api), "generator": generator}
-    single |= {"embedder": embedder, "window": window, "anyway": anyway or None, "reports": typed_place(reports)}
-    changes |= {name: value for name, value in single.items() if value is not None}
+    others = {"embedder": embedder, "window": window, "anyway": anyway or None, "reports": typed_place(reports)}
+    changes = _given({name: text if text is None else split_values(text) for name, text in lists.items()} | single | others)
     if as_json and not dry_run:
         raise DpiclError("--json needs --dry-run: what a run came to stands in its folder, in manifest.json and results.csv")
     if resume is not None:
@@ -112,13 +110,19 @@ def run(
     execute = executor_named(executor)
     with Settings.from_environment().entered():
         if dry_run:
+            from dpicl.cli.dry_run import print_dry_run
+
             print_dry_run(pipeline, changes, run_id, resume=resume is not None, period=period, as_json=as_json)
             return
-        folder = do_run(
-            pipeline, changes, run_id, execute, resume=resume is not None, workers=workers or os.cpu_count() or 1, period=period
-        )
+        from dpicl.cli.planned_run import do_run, story_of
+
+        folder = do_run(pipeline, changes, run_id, execute, resume=resume is not None, workers=workers, period=period)
     note(*story_of(folder))
     say(f"report: {folder / 'report.html'}")
+
+
+def _given(options: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def list_pipelines(as_json: AsJson = False) -> None:

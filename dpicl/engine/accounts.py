@@ -20,27 +20,15 @@ from dpicl.contract import Contract, TextContract
 from dpicl.contract.declared import Declared
 from dpicl.contract.editions import edition, edition_names
 from dpicl.engine.settings import Settings
-from dpicl.errors import DpiclError, PrivacyError, SourceError
+from dpicl.errors import DpiclError, SourceError
 from dpicl.files.objects import SCHEME
-from dpicl.methods import METHODS
 
-CLIENTS = "-clients"
-"""After a benchmark's name: the account of its local releases, on which nothing is at stake either."""
 _LOCALHOST = ("localhost", "127.0.0.1", "::1", None, "")
 
 
-def account_of(contract: Declared, method: str) -> Account:
-    """The account as a contract speaks of it: unit, relation and caps; its name counts where the rows have no account yet.
-    A local method on rows that may come and go is a PrivacyError.
-    """
-    privacy, budget, local = contract.privacy, contract.privacy.budget, METHODS[method].trust == "local"
-    if local and budget.benchmark:
-        return Account(contract.name + CLIENTS, "client", Neighbours.REPLACE_ONE, delta_cap=budget.delta, benchmark=True)
-    if local and Neighbours(privacy.neighbours) is not Neighbours.REPLACE_ONE:
-        raise PrivacyError(
-            f"{contract.name}: every client's report is published, so that anybody can count the rows; expected `neighbours: replace-one` "
-            f"in the contract's privacy, which says that their number is public"
-        )
+def stated_account(contract: Declared) -> Account:
+    """The account as a contract speaks of it: unit, relation and caps; its name counts where the rows have no account yet."""
+    privacy, budget = contract.privacy, contract.privacy.budget
     return Account(
         name=contract.account or contract.name,
         unit=privacy.unit,
@@ -51,11 +39,10 @@ def account_of(contract: Declared, method: str) -> Account:
     )
 
 
-def open_account(ledger: Ledger, contract: Declared, method: str, settings: Settings) -> Account:
+def bind_account(ledger: Ledger, account: Account, contract: Declared, settings: Settings) -> Account:
     """The account that pays, opened and bound to the rows' addresses; spends nothing. A PrivacyError where the rows belong to another
     account, or it protects something else; a SourceError where the contract does not say where the rows are.
     """
-    account = account_of(contract, method)
     # of before: bound where their rows are, so that no other contract opens an account there
     for name, members in ledger.unplaced().items():
         for member in members:

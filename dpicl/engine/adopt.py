@@ -12,8 +12,8 @@ from dpicl.accounting.ledger import Ledger
 from dpicl.accounting.ledger.adopting import Remains, Standing
 from dpicl.engine import receipts
 from dpicl.engine.accounts import addresses_of
+from dpicl.engine.open_ledger import address_of, ledger_key
 from dpicl.engine.receipts import write_adopted
-from dpicl.engine.releases import address_of, ledger_key
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError, LedgerError, LedgerRefusedError
 

@@ -15,8 +15,8 @@ from dpicl.accounting.guarantee import Neighbours
 from dpicl.accounting.ledger import Entry, Ledger, Release, earlier_release_id
 from dpicl.contract import Contract
 from dpicl.contract.load import contract_digest
-from dpicl.engine.accounts import CLIENTS
-from dpicl.engine.releases import ledger_key, open_ledger
+from dpicl.engine.open_ledger import ledger_key, open_ledger
+from dpicl.engine.payers import CLIENTS
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError, PrivacyError
 from dpicl.methods import METHODS

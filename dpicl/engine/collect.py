@@ -21,8 +21,8 @@ from dpicl.engine.artefacts import MADE, RESULTS, TEST, finite, read_test, table
 from dpicl.engine.editions import smaller_than_published
 from dpicl.engine.files import read_json, write_csv, write_json
 from dpicl.engine.models import DESCRIPTIONS, describe_model
+from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.received import NO_TRUE_ROWS, NOTHING_CHARGED, collections_of, counted_of
-from dpicl.engine.releases import open_ledger
 from dpicl.engine.run_folder import Plan, UnitFolder, read_plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.spending import spending_of

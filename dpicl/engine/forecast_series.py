@@ -9,9 +9,10 @@ from dpicl.accounting.events import PERIODS
 from dpicl.accounting.ledger import Entry, Ledger
 from dpicl.contract import Declared
 from dpicl.contract.periods import Calendar
-from dpicl.engine.accounts import account_of, addresses_of
+from dpicl.engine.accounts import addresses_of
 from dpicl.engine.names import PART
-from dpicl.engine.releases import open_ledger
+from dpicl.engine.open_ledger import open_ledger
+from dpicl.engine.payers import account_of
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError, ParameterError
 from dpicl.methods import METHODS

@@ -27,8 +27,9 @@ from dpicl.accounting.ledger.budget import as_paid
 from dpicl.contract import Contract
 from dpicl.contract.load import parse_contract
 from dpicl.contract.sources import Query
-from dpicl.engine.accounts import account_of, addresses_of
-from dpicl.engine.releases import open_ledger
+from dpicl.engine.accounts import addresses_of
+from dpicl.engine.open_ledger import open_ledger
+from dpicl.engine.payers import account_of
 from dpicl.engine.run_folder import Plan
 from dpicl.engine.settings import Given, Settings
 from dpicl.errors import DataError, DeclarationError, ParameterError

@@ -28,7 +28,8 @@ from dpicl.contract import Contract
 from dpicl.contract.load import contract_digest
 from dpicl.engine.frozen import RESTART, Frozen, FrozenPeriods
 from dpicl.engine.names import part_of
-from dpicl.engine.releases import UnitReleases, ledger_key, named_releases, open_ledger
+from dpicl.engine.open_ledger import ledger_key, open_ledger
+from dpicl.engine.releases import UnitReleases, named_releases
 from dpicl.engine.run_folder import Plan, UnitFolder
 from dpicl.engine.settings import Settings
 from dpicl.errors import LedgerRefusedError, PrivacyError

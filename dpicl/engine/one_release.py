@@ -22,10 +22,10 @@ from dpicl.engine.collect import spending_sentences
 from dpicl.engine.execute import call_all
 from dpicl.engine.models import fingerprint
 from dpicl.engine.names import WRITER
+from dpicl.engine.open_ledger import one_ledger
 from dpicl.engine.order import published, rows_ready
 from dpicl.engine.pipelines import Pipeline
 from dpicl.engine.plan import begin, periods_of
-from dpicl.engine.releases import one_ledger
 from dpicl.engine.run_folder import BEGIN_LOCK, ONE_RELEASE, ONE_RELEASE_TITLE, RELEASE_LOCK, Plan, UnitFolder, open_unit, run_folder
 from dpicl.engine.settings import Settings
 from dpicl.engine.stages.probe import check_reading

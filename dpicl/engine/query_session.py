@@ -10,12 +10,13 @@ from typing import Any
 from dpicl.accounting.guarantee import Guarantee
 from dpicl.contract.periods import ONCE
 from dpicl.contract.text import Classification
-from dpicl.engine.accounts import open_account
 from dpicl.engine.benchmarks import check_published, content_digest
 from dpicl.engine.ensemble_release import EnsembleRelease, EnsembleRequest, QuerySlot
 from dpicl.engine.models import fingerprint, public_corpus
+from dpicl.engine.open_ledger import open_ledger
+from dpicl.engine.payers import open_account
 from dpicl.engine.plan import check_named, check_writer, model_named, periods_of
-from dpicl.engine.releases import named_releases, open_ledger, rows_version
+from dpicl.engine.releases import named_releases, rows_version
 from dpicl.engine.settings import Settings
 from dpicl.engine.stages.consult import sweep_votes
 from dpicl.engine.stages.probe import check_reader

@@ -6,17 +6,17 @@ A release that was charged before, in the same period and under the same paramet
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from dpicl.accounting.ledger import Account, Ledger, Quote, Release
 from dpicl.accounting.ledger.keys import canonical
 from dpicl.contract import Contract
-from dpicl.contract.declared import Declared
-from dpicl.engine.accounts import account_of, open_account
 from dpicl.engine.models import fingerprint
 from dpicl.engine.names import QUERIES, evaluation_of
-from dpicl.engine.releases import ledger_key, named_releases, open_ledger
+from dpicl.engine.open_ledger import ledger_key, open_ledger
+from dpicl.engine.payers import open_account
+from dpicl.engine.releases import named_releases
 from dpicl.engine.run_folder import Plan
 from dpicl.engine.settings import Settings
 from dpicl.lm.embedding import embedder_fingerprint
@@ -80,41 +80,3 @@ def charges(
 def _described(release: Release) -> str:
     """A release whose name holds the queries that it answers, which are not read yet."""
     return canonical([release.mechanism, {name: value for name, value in release.parameters.items() if name != QUERIES}])
-
-
-def accounts_of(used: Iterable[tuple[str, str]], settings: Settings) -> list[Account]:
-    """The accounts that pairs of data set and method spend from, as contracts speak of them, each under the ledger's name."""
-    with open_ledger(settings) as ledger:
-        return list(dict.fromkeys(payer(ledger, settings.declared(dataset), method, settings) for dataset, method in used))
-
-
-def plan_accounts(plan: Plan, settings: Settings) -> list[Account]:
-    """The accounts that a plan's units spend from, as `accounts_of` gives them; of clients' reports none."""
-    return [] if plan.pipeline.reports else accounts_of(((unit.dataset, unit.method) for unit in plan.units.values()), settings)
-
-
-def payer(ledger: Ledger, contract: Declared, method: str, settings: Settings) -> Account:
-    """What a contract says of its account, under the name that the ledger has for it; opens and binds it."""
-    return replace(account_of(contract, method), name=open_account(ledger, contract, method, settings).name)
-
-
-def differing_caps(accounts: Iterable[Account], settings: Settings) -> list[str]:
-    """A sentence for each cap in a contract that differs from the ledger's, which holds; of open accounts that are no benchmark's."""
-    capped = [account for account in accounts if not account.benchmark]
-    if not capped:
-        return []
-    with open_ledger(settings) as ledger:
-        opened = {account.name for account in ledger.accounts()}
-        restored = ledger.restored_from
-        pairs = [(stated, ledger.with_other_caps(stated)) for stated in capped if stated.name in opened]
-    less = "" if restored is None else f", less what was released since the backup of {restored},"
-    sentences = []
-    for stated, current in ((stated, current) for stated, current in pairs if current is not None):
-        with_delta = stated.delta_cap != current.delta_cap
-        caps = [f"{one.epsilon_cap:.12g}" + (f" and delta {one.delta_cap:.12g}" if with_delta else "") for one in (stated, current)]
-        delta = f" --delta {stated.delta_cap:.12g}" if with_delta else ""
-        sentences.append(
-            f"account {stated.name!r}: the cap in the contract, epsilon {caps[0]}, differs from the ledger's, {caps[1]}, which holds; "
-            f"`dpicl budget {stated.name} --cap {stated.epsilon_cap:.12g}{delta}`{less} changes it"
-        )
-    return sentences

@@ -8,74 +8,44 @@ A crash between any two steps leaves budget spent and never a second draw to be 
 draft whose hash won is found again by its name, any other draft is worth nothing. An artefact
 under a name that the ledger does not know is a refusal.
 
-State       ledger            DPICL_LEDGER (a database URL), else `ledger.db` in DPICL_HOME
-            key, anchor       `keys/ledger.key`, `ledger.anchor.json` in DPICL_HOME
-            artefacts         `released/<account>/<release_id>` in DPICL_HOME, with receipts
+Artefacts lie in `released/<account>/<release_id>` in DPICL_HOME, with receipts; for the ledger see `open_ledger`.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
-from contextvars import ContextVar
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Connection, make_url
+from sqlalchemy import make_url
 from sqlalchemy.exc import ArgumentError
 
 from dpicl.accounting.events import PERIODS
-from dpicl.accounting.ledger import Account, Ledger, Release, Reservation, content_version, load_key, release_id
+from dpicl.accounting.ledger import Account, Ledger, Release, Reservation, content_version, release_id
 from dpicl.accounting.ledger.budget import as_paid
-from dpicl.accounting.ledger.looking import looking
 from dpicl.contract.declared import Declared
 from dpicl.contract.periods import ONCE
 from dpicl.contract.text import TextContract
-from dpicl.engine.accounts import account_of, addresses_of, open_account
+from dpicl.engine.accounts import addresses_of
 from dpicl.engine.artefacts import read_queries
 from dpicl.engine.files import PRIVATE_MODE, publish
 from dpicl.engine.models import fingerprint
 from dpicl.engine.names import QUERIES, WRITER, parts_of, period_named, public_facts, standing
-from dpicl.engine.receipts import artefact_of, check_not_lost, check_not_shorter, write_receipt
+from dpicl.engine.open_ledger import ledger_key
+from dpicl.engine.payers import account_of, open_account
+from dpicl.engine.receipts import artefact_of, write_receipt
 from dpicl.engine.run_folder import UnitFolder, read_plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.spending import note_spending
-from dpicl.engine.state_home import KEY, LEDGER, check_one_home
 from dpicl.errors import LedgerError, LedgerRefusedError
 from dpicl.files.durable import sync_folder
 from dpicl.lm.embedding import embedder_fingerprint
 from dpicl.methods import METHODS
 from dpicl.pipeline import Cell, Unit
-
-_shared: ContextVar[tuple[tuple[Path, str | None], Ledger] | None] = ContextVar("shared", default=None)
-
-
-@contextmanager
-def open_ledger(settings: Settings) -> Iterator[Ledger]:
-    """The ledger of this installation. Raises LedgerRefusedError: another one charged what stands, or another folder holds one too."""
-    shared = _shared.get()
-    if shared is not None and shared[0] == (settings.home, settings.ledger):
-        yield shared[1]
-        return
-    key = ledger_key(settings)
-    check_not_lost(settings)
-    with Ledger.open(address_of(settings), key, settings.home / "ledger.anchor.json") as ledger:
-        check_not_shorter(ledger, settings)
-        yield ledger
-
-
-@contextmanager
-def one_ledger(settings: Settings) -> Iterator[None]:
-    """Inside, the ledger is opened once for all that open it here; every change of it is checked as before."""
-    with open_ledger(settings) as ledger:
-        token = _shared.set(((settings.home, settings.ledger), ledger))
-        try:
-            yield
-        finally:
-            _shared.reset(token)
 
 
 def check_shared(contracts: Iterable[Declared], settings: Settings) -> None:
@@ -89,25 +59,6 @@ def check_shared(contracts: Iterable[Declared], settings: Settings) -> None:
         )
 
 
-def address_of(settings: Settings) -> str | URL:
-    """Of the ledger's database; its file's path may hold any letters."""
-    return settings.ledger or URL.create("sqlite", database=str(settings.home / LEDGER))
-
-
-def ledger_file(settings: Settings) -> Path | None:
-    """The ledger's file; None where it is kept on a server, or DPICL_LEDGER is no address."""
-    try:
-        url = make_url(address_of(settings))
-    except ArgumentError:
-        return None
-    return Path(url.database) if url.get_backend_name() == "sqlite" and url.database else None
-
-
-def looked_at(settings: Settings) -> AbstractContextManager[Connection]:
-    """A look at the ledger as it is; see `looking`."""
-    return looking(ledger_file(settings) or settings.ledger or "")
-
-
 def check_ledger(contract: Declared, settings: Settings) -> None:
     """Refuse, with a LedgerRefusedError, to charge rows elsewhere than in the ledger that their contract names."""
     if contract.ledger is None:
@@ -119,14 +70,6 @@ def check_ledger(contract: Declared, settings: Settings) -> None:
     one, other = ((url.get_backend_name(), url.host, url.port or 5432, url.database) for url in (used, named))
     if one != other:
         raise LedgerRefusedError(f"{contract.name}: is charged in the ledger {contract.ledger} only; expected that one in DPICL_LEDGER")
-
-
-def ledger_key(settings: Settings) -> bytes:
-    """The installation's secret key for names of releases and versions of data; nothing is charged without it.
-    Raises LedgerRefusedError: it is no key, or another folder holds a ledger too.
-    """
-    check_one_home(settings.home)
-    return load_key(settings.make_home() / KEY)
 
 
 def rows_version(settings: Settings, digest: str) -> str:

@@ -26,9 +26,9 @@ from dpicl.engine.collect import spending_sentence
 from dpicl.engine.execute import call_all
 from dpicl.engine.horizon import Horizon
 from dpicl.engine.one_release import Published, private_rows, release_once, sweep_private
+from dpicl.engine.open_ledger import one_ledger, open_ledger
 from dpicl.engine.order import rows_ready
 from dpicl.engine.plan import begin, check_plan, check_window
-from dpicl.engine.releases import one_ledger, open_ledger
 from dpicl.engine.run_folder import Plan, open_unit, run_folder
 from dpicl.engine.settings import Settings
 from dpicl.leaving import passing

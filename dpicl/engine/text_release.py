@@ -17,14 +17,15 @@ from typing import Any
 
 from dpicl.contract import TextContract
 from dpicl.contract.periods import ONCE
-from dpicl.engine.accounts import open_account
 from dpicl.engine.collect import spending_sentence
 from dpicl.engine.models import fingerprint
 from dpicl.engine.names import WRITER
 from dpicl.engine.one_release import Published, own_run_id
+from dpicl.engine.open_ledger import one_ledger, open_ledger
+from dpicl.engine.payers import open_account
 from dpicl.engine.pipelines import Pipeline, load_pipelines, units_of
 from dpicl.engine.plan import editions_of, model_named, periods_of
-from dpicl.engine.releases import UnitReleases, one_ledger, open_ledger
+from dpicl.engine.releases import UnitReleases
 from dpicl.engine.run_folder import ONE_RELEASE, ONE_RELEASE_TITLE, Plan, UnitFolder
 from dpicl.engine.settings import Settings
 from dpicl.errors import LedgerError, ParameterError

@@ -13,7 +13,7 @@ from typing import cast
 
 from dpicl.errors import ModelError, ModelRefusedError, PrivacyError
 from dpicl.files.shipped import checked
-from dpicl.installed import extra_of
+from dpicl.installed import extra_of, importing
 from dpicl.lm.local.config_file import kept_dtype, quantisation, read_config
 from dpicl.lm.local.model_files import Dtype, files_digest, find_checkpoint, find_model_files, model_digest
 from dpicl.lm.requests import HashScorer, Scorer
@@ -125,7 +125,7 @@ def import_backend() -> None:
 
     Two threads that import `transformers` at once get halves of it.
     """
-    with _one_at_a_time, suppress(ImportError):
+    with _one_at_a_time, suppress(ImportError), importing():
         importlib.import_module("dpicl.lm.local.tiny")
         importlib.import_module("dpicl.lm.local.transformers_backend")
 
@@ -144,8 +144,9 @@ def _open(spec: ModelSpec, models_folder: Path, corpus: tuple[str, ...], wanted:
             raise ModelError(f"model {spec.name!r}: {extra_of(error) or error}") from None
         return EndpointScorer(spec, wanted=wanted)
     try:
-        from dpicl.lm.local.tiny import build_tiny_model
-        from dpicl.lm.local.transformers_backend import TransformersScorer
+        with importing():
+            from dpicl.lm.local.tiny import build_tiny_model
+            from dpicl.lm.local.transformers_backend import TransformersScorer
     except ImportError as error:
         raise ModelError(f"model {spec.name!r}: {extra_of(error) or error}") from None
     return TransformersScorer(

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
@@ -115,34 +114,21 @@ def randomise(codes: np.ndarray, law: Response, stream: Stream) -> np.ndarray:
         if law.categories == 2:
             np.bitwise_xor(truth[block], (words >= law.keep).view(np.uint8), out=reports[block])
             continue
-        # the truth is shifted by 0 with weight `keep`, by each of 1..k-1 with weight `lie`
-        table = None if law.bits == 32 else _shift_table(law)
-        shift = _scaled(words, law) if table is None else table[words]
+        shift = _shifts(words, law)
         # Below the categories the subtraction wraps round to a large number, so the smaller is the sum modulo k.
         np.add(truth[block], shift, out=shift, casting="unsafe")
         np.minimum(shift, shift - shift.dtype.type(law.categories), out=reports[block], casting="unsafe")
     return reports
 
 
-def _scaled(words: np.ndarray, law: Response) -> np.ndarray:
-    """The shifts of `_shift_table` as one multiplication of floats; overwrites `words`.
+def _shifts(words: np.ndarray, law: Response) -> np.ndarray:
+    """By how much truths are shifted: by 0 with weight `keep`, by each of 1..k-1 with weight `lie`; overwrites `words`.
 
-    Doubles are right for every word of 32 bits: a quotient is at least 1 / lie below the next whole number, and the factor moves one of up
-    to 2^32 / lie by less than 2^-7 / lie. Where floats are not right for sixteen bits there is a `_shift_table`.
+    Whole numbers all along, which numpy divides by one of them as fast as it multiplies floats; `clip`, as `maximum` of an array and a number
+    would take longer than all the rest.
     """
-    first = words.dtype.type(law.keep - law.lie)
-    np.maximum(words, first, out=words)  # a float's maximum takes longer than all the rest
+    first, largest = words.dtype.type(law.keep - law.lie), words.dtype.type((1 << law.bits) - 1)
+    np.clip(words, first, largest, out=words)
     np.subtract(words, first, out=words)
-    scaled: np.ndarray = words.astype(np.float32 if law.bits == 16 else np.float64)
-    # a little more than 1 / lie: what a float loses below a whole number is gained back, and no more
-    factor = np.float32((1 + 2**-20) / law.lie) if law.bits == 16 else np.float64((1 + 2**-40) / law.lie)
-    np.multiply(scaled, factor, out=scaled)
-    return scaled.astype(np.uint8 if law.categories <= 128 else np.uint16)
-
-
-@lru_cache(maxsize=128)
-def _shift_table(law: Response) -> np.ndarray | None:
-    """The shift of every word of sixteen bits; None where floats give all of them, which is quicker: looked up once for a law."""
-    words = np.arange(1 << 16, dtype=np.int64)
-    table = np.where(words < law.keep, 0, 1 + (words - law.keep) // law.lie).astype(np.uint8 if law.categories <= 128 else np.uint16)
-    return None if (_scaled(words.astype(np.uint16), law) == table).all() else table
+    np.floor_divide(words, words.dtype.type(law.lie), out=words)
+    return words.astype(np.uint8 if law.categories <= 128 else np.uint16)

@@ -11,9 +11,9 @@ from dpicl.contract import TextContract
 from dpicl.contract.periods import clock
 from dpicl.engine.benchmarks import check_published, content_digest
 from dpicl.engine.one_release import Published, plan_of, release_once
+from dpicl.engine.open_ledger import one_ledger
 from dpicl.engine.plan import check_plan
 from dpicl.engine.quote import AccountQuote, quote_plan
-from dpicl.engine.releases import one_ledger
 from dpicl.engine.run_folder import Plan
 from dpicl.engine.series import release_planned, window_of
 from dpicl.engine.settings import Settings

@@ -8,7 +8,7 @@ from typing import Any
 
 from dpicl.engine.horizon import Horizon
 from dpicl.engine.one_release import plan_of
-from dpicl.engine.releases import open_ledger
+from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.settings import Settings
 from dpicl.errors import LedgerError, ParameterError, SourceError
 from dpicl.methods import METHODS, tabular

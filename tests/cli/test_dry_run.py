@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
+from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.plan import make_plan
-from dpicl.engine.releases import open_ledger
 from dpicl.engine.settings import Settings
 from dpicl.errors import BudgetError, DpiclError
 from dpicl.session import Session

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from dpicl.engine.releases import open_ledger
+from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.settings import Settings
 from tests.harness import Place, call_main, complaint, install, said, shop, shop_rows
 

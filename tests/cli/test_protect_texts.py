@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import dpicl
-from dpicl.engine.releases import open_ledger
+from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError, ParameterError
 from tests.harness import Place, call_main, complaint, install_texts, letters, new_place, run_here, said

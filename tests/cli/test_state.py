@@ -18,9 +18,9 @@ import pytest
 import dpicl.engine.state.leftovers
 from dpicl.accounting.ledger import load_key
 from dpicl.accounting.ledger.anchor import Anchor, Head
+from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.plan import make_plan
 from dpicl.engine.receipts import newest
-from dpicl.engine.releases import open_ledger
 from dpicl.engine.run_folder import LOCK
 from dpicl.engine.settings import Settings
 from dpicl.engine.state import check

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dpicl.engine.releases import open_ledger
+from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.settings import Settings
 from dpicl.errors import ModelError
 from tests.harness import World, install, shop, shop_rows

@@ -15,8 +15,8 @@ import pytest
 from prefect.client.schemas.objects import FlowRun
 from prefect.states import Crashed, Failed
 
+from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.plan import make_plan
-from dpicl.engine.releases import open_ledger
 from dpicl.engine.settings import Settings
 from dpicl.errors import BudgetError, LedgerError, LedgerRefusedError, ModelError
 from flows.recovery import BROKEN_RULES, TRIES, _count, _is_orphan, held, is_held, resubmit_later

@@ -9,7 +9,7 @@ import yaml
 
 from dpicl.engine.horizon import Horizon
 from dpicl.engine.names import PART
-from dpicl.engine.releases import open_ledger
+from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.settings import Settings
 from tests.harness import World, end
 from tests.library.series_contracts import series_tree, visits

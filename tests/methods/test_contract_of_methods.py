@@ -19,9 +19,9 @@ import pytest
 
 from dpicl.contract.declared import Privacy
 from dpicl.engine.execute import call_all
+from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.order import answered, released, rows_ready
 from dpicl.engine.plan import make_plan
-from dpicl.engine.releases import open_ledger
 from dpicl.engine.run_folder import read_plan
 from dpicl.engine.settings import Settings
 from dpicl.errors import PrivacyError

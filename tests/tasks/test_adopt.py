@@ -12,8 +12,8 @@ import yaml
 
 from dpicl.accounting.ledger import Account, Ledger
 from dpicl.engine.adopt import adopt
+from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.receipts import adopted_of, artefact_of, newest, receipt_of, write_adopted, write_cap, write_receipt
-from dpicl.engine.releases import open_ledger
 from dpicl.engine.settings import Settings
 from dpicl.errors import BudgetError, LedgerRefusedError
 from tests.harness import new_place, shop

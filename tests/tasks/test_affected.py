@@ -13,7 +13,7 @@ from dpicl.accounting.guarantee import Guarantee
 from dpicl.accounting.ledger import Account, Release, earlier_release_id
 from dpicl.contract.load import contract_digest
 from dpicl.engine.affected import affected
-from dpicl.engine.releases import ledger_key, open_ledger
+from dpicl.engine.open_ledger import ledger_key, open_ledger
 from dpicl.engine.settings import Settings
 from tests.harness import Place, new_place, said, shop
 from tests.ledger import workload

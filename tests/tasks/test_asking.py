@@ -14,8 +14,8 @@ import pytest
 
 import dpicl.engine.ensemble_release
 from dpicl.engine.ensemble_release import EnsembleRequest
+from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.query_session import Answered, QuerySession
-from dpicl.engine.releases import open_ledger
 from dpicl.engine.settings import Settings
 from dpicl.errors import BudgetError, LedgerError
 from dpicl.lm.spec import ModelSpec

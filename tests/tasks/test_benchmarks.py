@@ -24,8 +24,8 @@ from dpicl.engine.benchmarks import (
     published_digests,
     read_content,
 )
+from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.plan import make_plan
-from dpicl.engine.releases import open_ledger
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError, PrivacyError
 from dpicl.tabular.reading.batches import Facts, prepare

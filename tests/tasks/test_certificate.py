@@ -29,9 +29,10 @@ from dpicl.certificate.signing import check_signature, public_key, signed, trust
 from dpicl.certificate.statement import Certificate
 from dpicl.engine.adopt import adopt
 from dpicl.engine.one_release import plan_of
+from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.plan import make_plan
 from dpicl.engine.receipts import receipt_of, released_folder
-from dpicl.engine.releases import open_ledger, plan_facts
+from dpicl.engine.releases import plan_facts
 from dpicl.engine.run_folder import open_unit
 from dpicl.engine.settings import Settings
 from dpicl.engine.state_home import KEY

@@ -16,7 +16,8 @@ from benchmarks.crash.schedules import Rig, Schedule, Verdict, draw_schedules, r
 from benchmarks.crash.steps import STEPS
 from dpicl.accounting.ledger import Ledger
 from dpicl.accounting.ledger.models import entries
-from dpicl.engine.releases import UnitReleases, open_ledger
+from dpicl.engine.open_ledger import open_ledger
+from dpicl.engine.releases import UnitReleases
 from dpicl.engine.run_folder import UnitFolder
 from dpicl.pipeline import Cell
 

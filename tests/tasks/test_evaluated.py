@@ -45,7 +45,7 @@ def run_of(place: Place, method: str, run_id: str = "r", *, keep: bool = False) 
 
 
 def spent(place: Place) -> dict[str, list[float]]:
-    from dpicl.engine.releases import open_ledger
+    from dpicl.engine.open_ledger import open_ledger
 
     with place.entered(), open_ledger(Settings.from_environment()) as ledger:
         return {account.name: [ledger.spent(account.name).epsilon] for account in ledger.accounts()}

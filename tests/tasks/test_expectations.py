@@ -12,8 +12,8 @@ import pytest
 
 from dpicl.contract import Contract
 from dpicl.contract.load import parse_contract
+from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.plan import make_plan
-from dpicl.engine.releases import open_ledger
 from dpicl.engine.settings import Settings
 from dpicl.engine.stages import ingest as reading
 from dpicl.engine.stages import validate as rules

@@ -27,7 +27,7 @@ from dpicl.contract import Contract
 from dpicl.contract.load import parse_contract
 from dpicl.engine.given import as_arrow, given_rows, with_account
 from dpicl.engine.one_release import plan_of, release_once
-from dpicl.engine.releases import open_ledger
+from dpicl.engine.open_ledger import open_ledger
 from dpicl.errors import BudgetError, DataError, DeclarationError, DpiclError, ParameterError
 from dpicl.tabular.reading.parse import typed_table
 

@@ -18,7 +18,7 @@ import pytest
 
 import dpicl.engine.move_home
 from dpicl.engine.move_home import move_home
-from dpicl.engine.releases import open_ledger
+from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError, LedgerError, LedgerRefusedError
 from tests.guard import kill_before

@@ -13,9 +13,9 @@ import yaml
 from transformers import GPT2Config, Lfm2Config
 
 from dpicl.engine.files import read_json
+from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.plan import draft_plan
 from dpicl.engine.query_session import QuerySession
-from dpicl.engine.releases import open_ledger
 from dpicl.engine.run_folder import read_plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.stages.probe import PROBE

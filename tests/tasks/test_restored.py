@@ -23,8 +23,8 @@ import dpicl.engine.state.restore
 from dpicl.accounting.ledger import Account, Ledger, load_key
 from dpicl.accounting.ledger.anchor import Anchor, Head
 from dpicl.engine.adopt import adopt
+from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.receipts import artefact_of, newest, receipt_of, write_cap
-from dpicl.engine.releases import open_ledger
 from dpicl.engine.settings import Settings
 from dpicl.engine.state.backup import Manifest, back_up
 from dpicl.engine.state.check import findings

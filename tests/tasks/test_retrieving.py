@@ -20,9 +20,9 @@ import dpicl.engine.ensemble_release
 from dpicl.engine import record_spending
 from dpicl.engine.ensemble_release import EnsembleRequest
 from dpicl.engine.files import read_json
+from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.query_session import Answered, QuerySession
 from dpicl.engine.record_spending import FileSpending
-from dpicl.engine.releases import open_ledger
 from dpicl.engine.settings import Settings
 from dpicl.errors import LedgerError
 from dpicl.lm.embedding import HASHED

@@ -22,7 +22,7 @@ from dpicl.engine.frozen import FrozenPeriods
 from dpicl.engine.horizon import Horizon
 from dpicl.engine.names import PART
 from dpicl.engine.one_release import Published, plan_of
-from dpicl.engine.releases import open_ledger
+from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.run_folder import RELEASE_LOCK
 from dpicl.engine.series import release_planned
 from dpicl.engine.settings import Settings

@@ -18,7 +18,7 @@ from dpicl.engine import series
 from dpicl.engine.accounts import addresses_of
 from dpicl.engine.horizon import Horizon
 from dpicl.engine.one_release import plan_of
-from dpicl.engine.releases import open_ledger
+from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.series import release_planned
 from dpicl.engine.settings import Settings
 from dpicl.errors import DataError, DeclarationError, LedgerRefusedError, PrivacyError, SourceError

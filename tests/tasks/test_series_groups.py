@@ -15,8 +15,8 @@ from dpicl.engine.execute import InProcess, run_units
 from dpicl.engine.forecast_series import series_forecasts
 from dpicl.engine.horizon import Horizon
 from dpicl.engine.one_release import Published, plan_of
+from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.plan import make_plan
-from dpicl.engine.releases import open_ledger
 from dpicl.engine.series import release_planned
 from dpicl.engine.settings import Settings
 from dpicl.errors import BudgetError, ParameterError

@@ -26,10 +26,10 @@ from dpicl.engine.execute import InProcess, call_all, run_units
 from dpicl.engine.forecast import forecast
 from dpicl.engine.horizon import Horizon
 from dpicl.engine.names import PART
+from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.order import published, rows_ready
 from dpicl.engine.pipelines import load_pipelines, override
 from dpicl.engine.plan import make_plan
-from dpicl.engine.releases import open_ledger
 from dpicl.engine.run_folder import open_unit, read_plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.spending import spending_of

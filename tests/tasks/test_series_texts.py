@@ -20,8 +20,8 @@ from dpicl.contract.load import parse_contract
 from dpicl.engine import plan as planning
 from dpicl.engine.forecast_series import series_forecasts
 from dpicl.engine.names import PART
+from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.pipelines import Options
-from dpicl.engine.releases import open_ledger
 from dpicl.engine.settings import Settings
 from dpicl.engine.stage import StageFailed
 from dpicl.engine.stages import generate as generate_stage

@@ -14,9 +14,9 @@ import yaml
 
 from dpicl.engine.artefacts import PREDICTIONS, read_queries, read_released
 from dpicl.engine.files import read_json
+from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.plan import draft_plan, make_plan
 from dpicl.engine.quote import quote_plan
-from dpicl.engine.releases import open_ledger
 from dpicl.engine.run_folder import open_unit, read_plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.stages.probe import probe

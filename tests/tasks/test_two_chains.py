@@ -11,8 +11,8 @@ import pytest
 
 from dpicl.accounting.ledger import Account
 from dpicl.engine.adopt import adopt
+from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.receipts import write_cap
-from dpicl.engine.releases import open_ledger
 from dpicl.engine.settings import Settings
 from dpicl.engine.state.backup import back_up
 from dpicl.engine.state.restore import restore

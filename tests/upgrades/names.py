@@ -13,8 +13,8 @@ from dpicl.contract import Contract, TextContract, load_contract
 from dpicl.contract.editions import edition, edition_names
 from dpicl.contract.load import contract_digest
 from dpicl.contract.periods import ONCE
-from dpicl.engine.accounts import account_of
 from dpicl.engine.names import parameters_of
+from dpicl.engine.payers import account_of
 from dpicl.methods import METHODS, Options, unit_of
 
 ROOT = Path(__file__).resolve().parents[2]

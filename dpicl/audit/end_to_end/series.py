@@ -23,7 +23,7 @@ from dpicl.accounting.guarantee import Neighbours
 from dpicl.audit.end_to_end.commands import Command, Observation, observed, protect
 from dpicl.audit.end_to_end.stand_ins import ReplayedDraws, everywhere, standing_clock
 from dpicl.audit.end_to_end.world import FIRST_DAY, NAME, Declaration, SourceRow, World, new_world
-from dpicl.engine.releases import open_ledger
+from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.settings import Settings
 from dpicl.methods.gdp_tabicl import GdpTabicl
 from dpicl.methods.mst_tabicl import MstTabicl

@@ -19,7 +19,7 @@ from dpicl.audit.end_to_end.commands import Observation, observed, protect
 from dpicl.audit.end_to_end.series import Broken, after_nights
 from dpicl.audit.end_to_end.stand_ins import ReplayedDraws, standing_clock
 from dpicl.audit.end_to_end.world import CATEGORIES, FIRST_DAY, NAME, Declaration, SourceRow, World, new_world
-from dpicl.engine.releases import open_ledger
+from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.settings import Settings
 from dpicl.methods import few_shot_generation
 from dpicl.methods.few_shot_generation import FewShotGeneration

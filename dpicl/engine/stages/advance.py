@@ -20,7 +20,7 @@ from dpicl.contract.series import window_places
 from dpicl.engine.artefacts import MADE, gather, read_split
 from dpicl.engine.files import read_json, write_json
 from dpicl.engine.horizon import Horizon
-from dpicl.engine.releases import open_ledger
+from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.run_folder import UnitFolder, read_plan
 from dpicl.engine.spending import SPENDING, note_spending
 from dpicl.engine.stage import unit_stage

@@ -20,7 +20,8 @@ from dpicl.engine.batches import Batches
 from dpicl.engine.files import PRIVATE_MODE, read_json, write_json
 from dpicl.engine.journal import forget
 from dpicl.engine.names import public_facts
-from dpicl.engine.releases import UnitReleases, open_ledger, plan_facts, rows_version
+from dpicl.engine.open_ledger import open_ledger
+from dpicl.engine.releases import UnitReleases, plan_facts, rows_version
 from dpicl.engine.run_folder import UnitFolder
 from dpicl.engine.stage import unit_stage
 from dpicl.errors import PrivacyError, RunError

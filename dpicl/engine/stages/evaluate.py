@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dpicl.engine.accounts import open_account
 from dpicl.engine.artefacts import (
     BASELINES,
     LOG_PROBABILITY,
@@ -26,7 +25,9 @@ from dpicl.engine.artefacts import (
 )
 from dpicl.engine.files import read_json, write_json, write_table
 from dpicl.engine.names import evaluation_of
-from dpicl.engine.releases import UnitReleases, ledger_key, open_ledger
+from dpicl.engine.open_ledger import ledger_key, open_ledger
+from dpicl.engine.payers import open_account
+from dpicl.engine.releases import UnitReleases
 from dpicl.engine.run_folder import UnitFolder, read_plan
 from dpicl.engine.stage import unit_stage
 from dpicl.engine.stages.score import read_scores

@@ -47,11 +47,7 @@ def probe(run: str) -> str:
     """Ask once for every kind of unit; store a digest of the questions and the descriptions of the models."""
     folder, settings = Path(run), Settings.current()
     plan = read_plan(folder)
-    kinds = sorted({(unit.method, unit.dataset, unit.options.model_dump_json()) for unit in plan.units.values()})
-    specs: list[Any] = [spec.model_dump(mode="json") for spec in (plan.model, plan.writing_model)]
-    specs += [plan.embedder.model_dump(mode="json")] if plan.embedder else []
-    contracts = [settings.declared(dataset).model_dump_json() for _, dataset, _ in kinds]
-    digest = hashlib.sha256(json.dumps([specs, kinds, contracts]).encode()).hexdigest()
+    digest = questions_digest(plan, settings)
     if (folder / PROBE).exists() and read_json(folder / PROBE)["asked"] == digest:
         return "already answered"
     units = list({(unit.method, unit.dataset): unit for unit in plan.units.values()}.values())
@@ -69,6 +65,15 @@ def probe(run: str) -> str:
     models = [json.loads(text) for text in dict.fromkeys(json.dumps(asdict(one), sort_keys=True) for one in descriptions)]
     write_json(folder / PROBE, {"asked": digest, "models": models}, replace=True)
     return f"{len(models)} {'model answers' if len(models) == 1 else 'models answer'}"
+
+
+def questions_digest(plan: Plan, settings: Settings) -> str:
+    """SHA-256 of what a plan's models are asked: of its models, methods, options and contracts."""
+    kinds = sorted({(unit.method, unit.dataset, unit.options.model_dump_json()) for unit in plan.units.values()})
+    specs: list[Any] = [spec.model_dump(mode="json") for spec in (plan.model, plan.writing_model)]
+    specs += [plan.embedder.model_dump(mode="json")] if plan.embedder else []
+    contracts = [settings.declared(dataset).model_dump_json() for _, dataset, _ in kinds]
+    return hashlib.sha256(json.dumps([specs, kinds, contracts]).encode()).hexdigest()
 
 
 def _check_answers(run: Path, plan: Plan, unit: Unit, contract: Declared, settings: Settings) -> ModelDescription:

@@ -23,8 +23,8 @@ from pathlib import Path
 import dpicl
 from dpicl.accounting.ledger.reading import LedgerCopy
 from dpicl.engine.benchmarks import REGISTRY
+from dpicl.engine.open_ledger import ledger_file, open_ledger
 from dpicl.engine.receipts import CERTIFICATE, DRAFT, SUFFIX, released_folder
-from dpicl.engine.releases import ledger_file, open_ledger
 from dpicl.engine.settings import Settings
 from dpicl.engine.state.sealed import made_key, read_key, write_archive
 from dpicl.engine.state_home import KEY, LEDGER, check_one_home, holds_ledger

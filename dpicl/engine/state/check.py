@@ -26,8 +26,8 @@ from dpicl.accounting.ledger.anchor import Anchor
 from dpicl.accounting.ledger.database import known_schemas, schema_of
 from dpicl.accounting.ledger.keys import KEY_BYTES
 from dpicl.accounting.ledger.models import SCHEMA
+from dpicl.engine.open_ledger import ledger_file, looked_at
 from dpicl.engine.receipts import artefacts, lost, newest
-from dpicl.engine.releases import ledger_file, looked_at
 from dpicl.engine.run_folder import BEGIN_LOCK, LOCK, RELEASE_LOCK
 from dpicl.engine.settings import Settings
 from dpicl.engine.state.clean import published

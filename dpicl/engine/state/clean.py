@@ -18,7 +18,7 @@ from dpicl.accounting.ledger.database import schema_of
 from dpicl.accounting.ledger.models import SCHEMA
 from dpicl.contract.periods import was_over
 from dpicl.engine.frozen import FOLDER
-from dpicl.engine.releases import ledger_file, looked_at
+from dpicl.engine.open_ledger import ledger_file, looked_at
 from dpicl.engine.settings import Settings
 from dpicl.engine.state.leftovers import DAY, Leftover, expired, orphans
 from dpicl.engine.state_home import check_one_home

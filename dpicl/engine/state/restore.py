@@ -25,8 +25,8 @@ from dpicl.accounting.ledger.anchor import Anchor, Head
 from dpicl.accounting.ledger.restoring import Backup
 from dpicl.engine.benchmarks import REGISTRY
 from dpicl.engine.files import PRIVATE_MODE, publish
+from dpicl.engine.open_ledger import address_of, ledger_file
 from dpicl.engine.receipts import cap_of, newest, released_folder, write_adopted
-from dpicl.engine.releases import address_of, ledger_file
 from dpicl.engine.settings import Settings
 from dpicl.engine.state.backup import KEYS, MANIFEST, RELEASED, Manifest, ledger_place
 from dpicl.engine.state.sealed import read_archive, read_key

@@ -67,11 +67,12 @@ class Question:
         """Of the answer: of the columns together, or two."""
         return 2 if self.agreement else prod(self.sizes)
 
-    def cells_of(self, clients: np.ndarray, rows: np.ndarray | slice = slice(None)) -> np.ndarray:
+    def cells_of(self, clients: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
         """The true answer of each client (or some, by their positions) with codes of shape (clients, all columns): shape (clients,)."""
         cells = np.zeros((), dtype=np.int64)
         for column, size in zip(self.columns, self.sizes, strict=True):
-            cells = cells * size + clients[rows, column]
+            codes = clients[:, column]
+            cells = cells * size + (codes if rows is None else codes.take(rows))
         return same_half(self.sizes).reshape(-1)[cells].astype(np.int64) if self.agreement else cells
 
 

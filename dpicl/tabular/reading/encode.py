@@ -23,6 +23,7 @@ UNKNOWN = -1
 """Bin of a one-hot attribute of which no bit is set."""
 _FEW_EDGES = 16
 """So many comparisons of a whole column take less time than a search for each of its numbers."""
+_ROWS_PER_BLOCK = 1 << 14
 
 
 def bin_codes(numbers: np.ndarray, edges: np.ndarray, *, nullable: bool) -> np.ndarray:
@@ -36,8 +37,11 @@ def bin_codes(numbers: np.ndarray, edges: np.ndarray, *, nullable: bool) -> np.n
         codes = np.searchsorted(edges, numbers, side="right")
         return codes if missing is None else codes + missing
     codes = np.zeros(len(numbers), dtype=np.uint8)
-    for edge in edges.tolist():
-        codes += numbers >= (edge if numbers.dtype.kind == "f" else ceil(edge))
+    bounds = [edge if numbers.dtype.kind == "f" else ceil(edge) for edge in edges.tolist()]
+    for start in range(0, len(numbers), _ROWS_PER_BLOCK):  # which stay in the cache from edge to edge
+        block, counts = numbers[start : start + _ROWS_PER_BLOCK], codes[start : start + _ROWS_PER_BLOCK]
+        for bound in bounds:
+            np.add(counts, (block >= bound).view(np.uint8), out=counts)
     if missing is not None:
         codes[missing] = len(edges) + 1
     return codes
@@ -50,7 +54,10 @@ def part_codes(table: Table, column: str, rule: Rule | Word, contract: Contract,
         return bin_codes(table.numbers(column)[rows], np.asarray(rule.cuts), nullable=declared.nullable)
     parts = resolve_parts(rule.parts, declared.categories, column, contract.name)
     part_of = {category: index for index, part in enumerate(parts) for category in part}
-    return np.array([part_of[category] for category in declared.categories])[table.codes(column)[rows]]
+    codes, places = table.codes(column)[rows], [part_of[category] for category in declared.categories]
+    if places == list(range(len(places))):
+        return codes
+    return np.array(places, dtype=np.uint8 if len(parts) <= 256 else np.int64)[codes]
 
 
 def label_codes(table: Table, contract: Contract, rows: np.ndarray | slice = slice(None)) -> np.ndarray:
