@@ -17,10 +17,14 @@ from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError, ParameterError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dpicl.engine.pipelines import Pipeline
     from dpicl.engine.run_folder import Plan
     from dpicl.methods.published.cells import Paper
 
 LEFT_OUT = "the data set was not chosen"
+WRITES = "few_shot_generation"
 WORDS_A_ROW, TIMED = 30, 8
 """For an estimate of time: words of one demonstration, and prompts that are timed."""
 
@@ -46,6 +50,9 @@ def reproduce(
     shots: Annotated[str | None, typer.Option(help=f"Numbers of demonstrations, {MANY}. Default: the paper's.")] = None,
     seeds: Annotated[str | None, typer.Option(help=f"Seeds, {MANY}. Default: the pipeline's.")] = None,
     queries: Annotated[int | None, typer.Option(min=1, help="Maximum number of queries in each cell.")] = None,
+    tokens: Annotated[
+        int | None, typer.Option(min=1, help="Maximum number of tokens of each text that a model writes; the paper's are longer.")
+    ] = None,
     name: Annotated[str | None, typer.Option(help="Name of the campaign, which its runs begin with. Default: the paper's.")] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Number of worker processes on this machine. Default: one per core.")] = None,
     executor: Annotated[
@@ -64,7 +71,7 @@ def reproduce(
     changes: dict[str, Any] = {key: split_values(text) for key, text in lists.items() if text is not None}
     changes |= {} if queries is None else {"queries": queries}
     with Settings.from_environment().entered():
-        campaign = Campaign(known[paper], chosen, name or paper, split_values(model), changes)
+        campaign = Campaign(known[paper], chosen, name or paper, split_values(model), changes, tokens)
         campaign.look()
         if not dry_run:
             page = campaign.run(workers, executor)
@@ -82,12 +89,15 @@ def _chosen(paper: Paper, tables: str | None) -> list[str]:
 class Campaign:
     """The runs that some tables of a paper need."""
 
-    def __init__(self, paper: Paper, tables: list[str], name: str, models: list[str], changes: dict[str, Any]) -> None:
+    def __init__(
+        self, paper: Paper, tables: list[str], name: str, models: list[str], changes: dict[str, Any], tokens: int | None = None
+    ) -> None:
         from dpicl.methods.published.cells import ALL_SETS
 
         if not models:
             raise ParameterError("model", "", "the name of a model, or several")
         self.paper, self.tables, self.name, self.models = paper, tables, name, list(dict.fromkeys(models))
+        self._tokens = tokens
         self.missing: dict[str, str] = {}
         wanted = [table for table in paper.tables if table.name in tables]
         pipelines = dict.fromkeys(table.pipeline for table in wanted if table.pipeline)
@@ -130,7 +140,8 @@ class Campaign:
         if not here:
             self.missing[pipeline] = "none of its data sets is here"
             return None
-        return Part(pipeline, model, run_id, {**changes, "datasets": here, "model": model})
+        shorter = {} if self._tokens is None else {"options": _shorter(usual, here, self._tokens)}
+        return Part(pipeline, model, run_id, {**changes, **shorter, "datasets": here, "model": model})
 
     def look(self) -> None:
         """Say what will be run, what is missing, and about how long it takes."""
@@ -197,6 +208,23 @@ class Campaign:
             write_text(settings.runs / f"{self.name}.{ending}", render(page), replace=True)
         say(summary(found))
         return settings.runs / f"{self.name}.html"
+
+
+def _shorter(pipeline: Pipeline, datasets: Sequence[str], tokens: int) -> dict[str, Any]:
+    """A pipeline's options with texts of at most so many tokens, of every variant. Raises ParameterError: it writes none, or none so long."""
+    from dpicl.contract import TextContract
+
+    contracts = [contract for name in datasets if isinstance(contract := Settings.current().declared(name), TextContract)]
+    longest = min((contract.generation.max_tokens for contract in contracts if contract.generation), default=None)
+    if WRITES not in pipeline.methods or longest is None:
+        raise ParameterError("tokens", tokens, "none: a model writes no texts in these tables")
+    if tokens > longest:
+        raise ParameterError("tokens", tokens, f"at most {longest}, which one of these data sets has")
+    chosen, length = getattr(pipeline.options, WRITES), {"max_tokens": tokens}
+    variants = {name: variant.model_copy(update=length) for name, variant in chosen.variants.items()}
+    shorter = chosen.model_copy(update={**length, "variants": variants})
+    options: dict[str, Any] = pipeline.options.model_copy(update={WRITES: shorter}).model_dump()
+    return options
 
 
 def _absent(dataset: str, settings: Settings) -> str:

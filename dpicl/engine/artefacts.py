@@ -25,7 +25,7 @@ from dpicl.types import PrivateTable, QueryTable, ReleasedRows, SplitTable
 
 TABLE, TRAIN, DIGEST = "private_table.arrow", "private_train.arrow", "private_digest.json"
 TEST, QUERIES = "queries_test.arrow", "queries_asked.npz"
-ROWS, DRAFTS = "released_rows.npz", "private_drafts.npz"
+ROWS, DRAFTS, DRAFTS_APART = "released_rows.npz", "private_drafts.npz", "private_drafts/{number:04d}.npz"
 MADE = "periods.json"
 """Of a unit that makes a series: a sentence on the periods of each of its horizons."""
 PUBLIC_TEXTS, WRITING = "public_texts.json", "progress"
@@ -65,21 +65,21 @@ def read_queries(unit: UnitFolder) -> QueryTable:
     return QueryTable(kept_table(folder / TEST).take(read_arrays(folder / QUERIES)["asked"]))
 
 
-def write_drafts(unit: UnitFolder, drafts: Mapping[Cell, bytes]) -> None:
-    """What is to be published of a unit; the first that is written whole stays."""
-    write_arrays(unit.private / DRAFTS, {cell.key: np.frombuffer(one, np.uint8) for cell, one in drafts.items()}, mode=PRIVATE_MODE)
+def write_drafts(unit: UnitFolder, drafts: Mapping[Cell, bytes], name: str = DRAFTS) -> None:
+    """What is to be published of a unit, or in a file of another name of some cells; the first that is written whole stays."""
+    write_arrays(unit.private / name, {cell.key: np.frombuffer(one, np.uint8) for cell, one in drafts.items()}, mode=PRIVATE_MODE)
 
 
-def write_text_drafts(unit: UnitFolder, drawn: Mapping[Cell, Any]) -> None:
+def write_text_drafts(unit: UnitFolder, drawn: Mapping[Cell, Any], name: str = DRAFTS) -> None:
     """The same of what a model drew from private texts."""
     method = on_texts(unit.unit.method)
-    write_drafts(unit, {cell: json.dumps(method.encode(one), ensure_ascii=False).encode() for cell, one in drawn.items()})
+    write_drafts(unit, {cell: json.dumps(method.encode(one), ensure_ascii=False).encode() for cell, one in drawn.items()}, name)
 
 
 def read_drafts(unit: UnitFolder) -> dict[str, bytes]:
     """What `write_drafts` wrote, by the cell's key; nothing where nothing was drafted."""
-    path = unit.private / DRAFTS
-    return {key: one.tobytes() for key, one in read_arrays(path).items()} if path.exists() else {}
+    files = [*unit.private.glob(DRAFTS), *unit.private.glob(f"{Path(DRAFTS_APART).parent}/[0-9]*.npz")]
+    return {key: one.tobytes() for file in files for key, one in read_arrays(file).items()}
 
 
 def gather(unit: UnitFolder, artefacts: Mapping[Cell, bytes]) -> None:

@@ -21,7 +21,7 @@ from dpicl.engine.artefacts import RESULTS, remove_private
 from dpicl.engine.order import Group, Step, answered, released, rows_ready
 from dpicl.engine.run_folder import LOCK, read_plan
 from dpicl.engine.settings import Settings
-from dpicl.engine.stage import StageFailed
+from dpicl.engine.stage import Stage, StageFailed
 from dpicl.engine.stages.probe import probe
 from dpicl.errors import BROKEN_RULES, BudgetError, DpiclError, RefusedError, RunError
 from dpicl.files.locks import locked
@@ -129,11 +129,8 @@ class _Schedule:
         while self._ready or self._jobs:
             while self._ready:
                 self._next_group(self._ready.popleft())
-            workers = self.executor.model_workers
-            for (stage, _), waiting in self._together.items():  # units of one data set: as many calls as there are workers for it
-                for part in filter(None, (waiting[number::workers] for number in range(workers))):
-                    run, keys = part[0][0].references[0], tuple(key for step, _ in part for key in step.references[1])
-                    self._submit(_Job(Step(stage, (run, keys)), [strand for _, strand in part]))
+            for (stage, _), waiting in self._together.items():
+                self._share(stage, waiting)
             self._together.clear()
             for handle, error in self.executor.wait(self._jobs).items() if self._jobs else ():
                 job = self._jobs.pop(handle)
@@ -164,6 +161,19 @@ class _Schedule:
                 self._together.setdefault((step.stage, strand.dataset), []).append((step, strand))
             else:
                 self._submit(_Job(step, [strand]))
+
+    def _share(self, stage: Stage, waiting: Sequence[tuple[Step, _Strand]]) -> None:
+        """Units of one data set: as many calls as there are workers for it; where these are more than units, in parts of each unit."""
+        workers = self.executor.model_workers
+        groups = [waiting[number::workers] for number in range(min(workers, len(waiting)))]
+        parts = workers // len(groups)
+        for group in groups:
+            run, keys = group[0][0].references[0], tuple(key for step, _ in group for key in step.references[1])
+            strands = [strand for _, strand in group]
+            for strand in strands:
+                strand.open += parts - 1
+            for part in range(parts):
+                self._submit(_Job(Step(stage, (run, keys, part, parts)), strands))
 
     def _submit(self, job: _Job) -> None:
         self._jobs[self.executor.submit(job.step)] = job

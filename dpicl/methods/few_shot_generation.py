@@ -104,7 +104,8 @@ def _select(
     contract: TextContract, texts: Sequence[Text], token: int, private_tokens: Mapping[Text, int], votes: Mapping[Text, Votes]
 ) -> list[tuple[int, bool]]:
     """Step 4 for the open texts of a block, which follow from what is journalled: so does what their draws are named by."""
-    alike = {text.plan.drawings[pool_of(contract, text.label)].noise.token for text in texts}
+    plan = texts[0].plan  # a block is of one cell
+    alike = {plan.drawings[pool_of(contract, label)].noise.token for label in {text.label for text in texts}}
     noise = next(iter(alike))
     if len(alike) == 1 and isinstance(noise, DifferenceToken):
         places = noise.select_all([votes[text].scores for text in texts], texts[0].stream("tokens", token))

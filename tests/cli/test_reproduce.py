@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from dpicl.cli.reproduce import _shorter
 from dpicl.engine.pipelines import Pipeline, load_pipelines
 from dpicl.engine.plan import plan_for
 from dpicl.engine.run_folder import run_folder, write_plan
 from dpicl.engine.settings import Settings
+from dpicl.errors import ParameterError
 from dpicl.methods.published.cells import ALL_SETS, Paper, PrintedCell, PrintedTable, papers, slips
 from dpicl.pipeline import CommonOptions
 from dpicl.report.compare import side_of
@@ -127,6 +129,19 @@ def test_noise_is_wider_with_fewer_queries(demo: Path) -> None:
         )
     }
     assert own >= round(1.96 * math.sqrt(0.25 / 10) * 0.6, 3), "ten queries tell little"
+
+
+def test_shorter_texts_are_those_of_every_variant_and_no_longer_than_the_paper_s(place: Place) -> None:
+    with place.entered(), Settings.from_environment().entered():
+        usual = PIPELINES["few-shot-table-4"]
+        options = Pipeline.model_validate({**usual.model_dump(), "options": _shorter(usual, ["dbpedia"], 10)}).options
+        chosen = getattr(options, "few_shot_generation")  # noqa: B009 - a field that methods make
+        assert chosen.max_tokens == 10 and {one.max_tokens for one in chosen.variants.values()} == {10}
+        assert chosen.variants["exponential"].mechanism == "exponential"
+        with pytest.raises(ParameterError, match="tokens=16: expected at most 15"):
+            _shorter(PIPELINES["few-shot-table-1"], ["dbpedia", "trec"], 16)
+        with pytest.raises(ParameterError, match="a model writes no texts"):
+            _shorter(PIPELINES["table-3"], ["adult"], 10)
 
 
 def test_a_contract_with_a_budget_is_never_charged(place: Place, capsys: Capture) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -110,3 +112,36 @@ def _is_worker_of(pid: Path, place: Place) -> bool:
     except OSError:
         return False
     return b"forkserver" in command and str(place.home).encode() in environment
+
+
+class InParts(InProcess):
+    """As with several workers, of which one may end the process in the middle of a unit."""
+
+    def __init__(self, workers: int, dies_at: int | None = None) -> None:
+        self.model_workers, self._dies_at = workers, dies_at
+
+    def submit(self, step: Step) -> Any:
+        if step.stage.name == "generate" and step.references[2] == self._dies_at:
+            raise Killed
+        return super().submit(step)
+
+
+def test_a_unit_s_texts_are_written_in_parts_and_a_killed_run_goes_on_in_others(tmp_path: Path) -> None:
+    found: list[tuple[dict[str, Any], int]] = []
+    for name, executors in {"whole": [InParts(1)], "parts": [InParts(3, 1), InParts(2, 1), InParts(2)]}.items():
+        place = new_place(tmp_path / name)
+        install_texts(place, letters(private=False), lines(records(40)), lines(records(4)))
+        with place.entered():
+            chosen = {**GRID, "methods": ["few_shot_generation"], "datasets": ["letters"], "epsilons": ["1", "2"], "shots": [1, 2]}
+            run = make_plan("private", chosen, "r")
+            drafted: list[int] = []
+            for executor in executors:
+                with nullcontext() if executor is executors[-1] else pytest.raises(Killed):
+                    run_units(run, executor, report_steps(run))
+                drafted.append(len(read_drafts(open_unit(str(run), next(iter(read_plan(run).units))))))
+            assert name == "whole" or drafted[:2] == [1, 2], (
+                "the first parts of three and of two have a cell each of the two that cost most"
+            )
+            (texts,) = run.glob("units/*/released_texts.json")
+            found.append((json.loads(texts.read_text()), len(spent(place, "letters"))))
+    assert found[0] == found[1] and found[0][1] == 4

@@ -12,8 +12,9 @@
     (1b) area under the curve of true over false positives   <=  that of the curve  min(e^epsilon f + delta, 1 - e^-epsilon (1 - delta - f))
     (1c) true positives where there are f false ones         <=  that curve
 
-The rule (its number, coefficients and threshold) is chosen on one half of the releases, and (1) and (1c) are bounded on the other
-(Clopper and Pearson 1934), (1b) by Hoeffding 1963 for two samples, at once for all that is tried.
+The rule (its number, coefficients and threshold) is chosen on one half of the releases, or on a fifth where it is no more than a threshold
+of the likelihood ratio; (1) and (1c) are bounded on the others (Clopper and Pearson 1934), (1b) by Hoeffding 1963 for two samples, at once
+for all that is tried.
 
     (2)  ratio of counts with discrete Laplace noise of scale b    sum over counts c of  (|c - c_out| - |c - c_in|) / b
     (3)  of what a client sent, by a law that keeps epsilon_q      sum of epsilon_q (names the record's answer - names the other's)
@@ -45,6 +46,8 @@ SURE = 0.01
 """How often one right method or more is called wrong, all epsilons and attacks together."""
 _OF_ADVANTAGE, _OF_OTHERS = 0.9, 0.05
 """Shares of `SURE`: of (1), and of (1b) and (1c) each."""
+FOR_RATIO = 5
+"""One of so many releases is for the threshold of a likelihood ratio: it is one number, and the bound gains from all others."""
 FEW = 0.05
 """False positives, at most so many of the first half, where (1c) is looked at."""
 
@@ -89,7 +92,7 @@ def _from_above(said: int, runs: int, sure: float) -> float:
 
 @dataclass(frozen=True)
 class Attacked:
-    """What one attack said of the second half of the releases: where the record is in, and where it is not.
+    """What one attack said of the releases that chose no rule: where the record is in, and where it is not.
 
     Attributes:
         said_in: at the threshold of the largest advantage.
@@ -130,11 +133,11 @@ class Attacked:
         )
 
 
-def by_score(attack: str, inside: np.ndarray, outside: np.ndarray) -> Attacked:
-    """Say "in" from a threshold on that the first half chooses; scores of shape (releases,) of both tables."""
-    halves = len(inside) // 2, len(outside) // 2
-    first, second = (inside[: halves[0]], outside[: halves[1]]), (inside[halves[0] :], outside[halves[1] :])
-    few = np.sort(first[1])[::-1][int(FEW * halves[1])]
+def by_score(attack: str, inside: np.ndarray, outside: np.ndarray, *, for_rule: int = 2) -> Attacked:
+    """Say "in" from a threshold on that the first of `for_rule` parts chooses; scores of shape (releases,) of both tables."""
+    ends = len(inside) // for_rule, len(outside) // for_rule
+    first, second = (inside[: ends[0]], outside[: ends[1]]), (inside[ends[0] :], outside[ends[1] :])
+    few = np.sort(first[1])[::-1][int(FEW * ends[1])]
 
     def said(threshold: float, strict: bool = False) -> tuple[int, int]:
         counts = [int(np.count_nonzero(scores > threshold if strict else scores >= threshold)) for scores in second]

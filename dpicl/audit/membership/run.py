@@ -11,6 +11,7 @@ import numpy as np
 
 from dpicl.accounting.guarantee import Guarantee
 from dpicl.audit.membership.attacks import (
+    FOR_RATIO,
     Attacked,
     allowed,
     by_best_number,
@@ -182,7 +183,8 @@ def attack_once(way: Way, target: Target, epsilon: float, mutant: str, runs: int
         votes = partial(of_candidates, voters=scene.voters, space=Space.of(scene.contract))
         ratio = votes if isinstance(seen[True][0][0], Histogram) else partial(of_counts, exact=scene.exact)
     if ratio is not None:
-        found.append(by_score("likelihood ratio", *(np.array([ratio(drawn) for drawn in some]) for some in seen.values())))
+        ratios = (np.array([ratio(drawn) for drawn in some]) for some in seen.values())
+        found.append(by_score("likelihood ratio", *ratios, for_rule=FOR_RATIO))
     released = [[numbers(drawn) for drawn in some] for some in seen.values()]
     names = sorted({name for some in released for one in some for name in one})
     both = [matrix(some, names) for some in released]

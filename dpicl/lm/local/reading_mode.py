@@ -19,9 +19,10 @@ import torch
 
 from dpicl.errors import ModelError
 from dpicl.lm.local.full_precision import can_be_exact, in_float32
+from dpicl.lm.local.llama_pass import LlamaPass
 from dpicl.lm.local.padded_reader import EXACT, LAYOUTS, Places, ReadingMode, read_padded, tolerance_of
 from dpicl.lm.local.tree_attention import NAME
-from dpicl.lm.local.tree_reader import read_shared
+from dpicl.lm.local.tree_reader import Pass, read_shared
 from dpicl.lm.requests import Tokens
 
 PROBE_TEXT = "The quick brown fox jumps over the lazy dog; 7 of 12 answered Yes, and 3 said No. Was it so? Answer: Yes.\n" * 24
@@ -97,6 +98,17 @@ def _shares(judge: _Judge, device: torch.device) -> bool:
     """Whether a tree gives what plain prompts give: in short batches, which remember, and in one, which fills several blocks of a GPU."""
     asked = (judge.model, judge.rows, _wanted(judge.rows))
     return all(judge.agrees(partial(read_shared, *asked, device=device, token_budget=budget)) for budget in (_BUDGET, _WHOLE))
+
+
+def find_pass(model: Any, probe: Tokens, device: torch.device) -> Pass | None:
+    """A faster pass over packed rows than transformers' own, of a model whose beginnings are shared: where it gives the same."""
+    own, rows = LlamaPass.of(model), probe_rows(probe)
+    if own is None:
+        return None
+    read = partial(read_shared, model, rows, _wanted(rows), device=device)
+    plain = {place: row for places, part in read(token_budget=_WHOLE) for place, row in zip(places, part, strict=True)}
+    agrees = all(_all(partial(read, token_budget=budget, own_pass=own), plain, _close) for budget in (_BUDGET, _WHOLE))
+    return own if agrees else None
 
 
 def probe_length(config: Any) -> int:

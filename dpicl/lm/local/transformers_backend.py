@@ -26,7 +26,7 @@ from dpicl.lm.local.growing_rows import CachedSession, token_bytes
 from dpicl.lm.local.loading import ending_tokens, known_tokens, leading_tokens, load, vocabulary_of
 from dpicl.lm.local.model_files import Dtype, find_model_files, is_model_folder, model_digest
 from dpicl.lm.local.padded_reader import READ_AS, Places, read_padded
-from dpicl.lm.local.reading_mode import PROBE_TEXT, context_of, find_mode, probe_length, probe_rows
+from dpicl.lm.local.reading_mode import PROBE_TEXT, context_of, find_mode, find_pass, probe_length, probe_rows
 from dpicl.lm.local.tiny import UNTRAINED_NOTE
 from dpicl.lm.local.tree_attention import NotShareable
 from dpicl.lm.local.tree_reader import read_shared
@@ -82,6 +82,7 @@ class TransformersScorer:
         length = probe_length(self._model.config)
         self._probe: Tokens = tuple(token % self._vocabulary for token in (self.leading + self.encode(PROBE_TEXT))[:length])
         self.mode, self.shares = find_mode(self._model, self._name, self._probe, self.device, share=share)
+        self._pass = find_pass(self._model, self._probe, self.device) if self.shares else None
         trained = not getattr(self._model.config, "dpicl_untrained", False)
         self.description = ModelDescription(
             name=self._name,
@@ -194,7 +195,7 @@ class TransformersScorer:
         """Logits at the wanted positions; beginnings are shared where that is possible."""
         if self.shares and not self.mode.is_apart(max(map(len, rows), default=0)):
             try:
-                yield from read_shared(self._model, rows, wanted, **self._limits)
+                yield from read_shared(self._model, rows, wanted, own_pass=self._pass, **self._limits)
                 return
             except NotShareable:  # raised by the first batch, or never
                 pass

@@ -46,6 +46,17 @@ class Reading:
     remembered: dict[int, Pair] = field(default_factory=dict)
     seen: set[int] = field(default_factory=set)
 
+    def bank(self, layer: int, row: Pair) -> Pair:
+        """Keys and values that a layer attends to: what is remembered, then this row's; what is to be remembered of them is kept."""
+        bank = row
+        if layer in self.memory:
+            keys, values = self.memory[layer]
+            bank = (torch.cat((keys, row[0]), 2), torch.cat((values, row[1]), 2))
+        if self.kept:  # copied, so that nothing else of the bank stays in memory
+            keys, values = (torch.cat([stored[:, :, start:stop] for start, stop in self.kept], 2) for stored in bank)
+            self.remembered[layer] = keys, values
+        return bank
+
 
 _READING: ContextVar[Reading | None] = ContextVar("reading", default=None)
 
@@ -77,16 +88,11 @@ def _tree_attention(
     window = options.get("sliding_window")
     if (window is not None and window < plan.longest) or options.get("softcap") is not None or options.get("s_aux") is not None:
         raise NotShareable
-    bank, layer = (key, value), int(module.layer_idx)
+    layer = int(module.layer_idx)
     if layer in plan.seen:  # one layer attends twice, and has no place for what both must remember
         raise NotShareable
     plan.seen.add(layer)
-    if layer in plan.memory:
-        keys, values = plan.memory[layer]
-        bank = (torch.cat((keys, bank[0]), 2), torch.cat((values, bank[1]), 2))
-    if plan.kept:  # copied, so that nothing else of the bank stays in memory
-        keys, values = (torch.cat([stored[:, :, start:stop] for start, stop in plan.kept], 2) for stored in bank)
-        plan.remembered[layer] = keys, values
+    bank = plan.bank(layer, (key, value))
     if layer < plan.last:
         return plan.attend(query, bank, scaling).transpose(1, 2), None
     output = torch.zeros_like(query)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import torch
 
@@ -30,6 +30,22 @@ Ranges = Mapping[int, tuple[int, int]]
 """Of segments, by their numbers."""
 
 
+class Pass(Protocol):
+    """A model's pass over a packed row that is not transformers' own."""
+
+    @property
+    def model(self) -> Any:
+        """Whose pass it is: another model, and one that something watches, is read by transformers."""
+
+    def __call__(self, plan: Reading, tokens: torch.Tensor, positions: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
+        """Logits at places in the row, shape (wanted, vocabulary).
+
+        Args:
+            tokens, positions: shape (tokens,).
+            wanted: ascending, each one of the plan's `asked`.
+        """
+
+
 def read_shared(
     model: Any,
     rows: Sequence[Tokens],
@@ -38,11 +54,13 @@ def read_shared(
     device: torch.device,
     token_budget: int,
     engine: Engine | None = None,
+    own_pass: Pass | None = None,
 ) -> Iterator[tuple[Places, torch.Tensor]]:
     """Logits at the wanted positions of every row, in no particular order.
 
     Args:
         engine: by default the device's.
+        own_pass: in place of transformers' own.
 
     Yields:
         Places and their logits, shape (places, vocabulary), on the device.
@@ -56,7 +74,7 @@ def read_shared(
     for row, positions in enumerate(wanted):
         for position in positions:
             wanted_of.setdefault(tree.holder(row, position), {}).setdefault(position, []).append((row, position))
-    reader = {"blocks": _BlockReader, "mask": _MaskReader}[engine](model, tree, device)
+    reader = {"blocks": _BlockReader, "mask": _MaskReader}[engine](model, tree, device, own_pass)
     for batch in plan_batches(tree, token_budget=token_budget, trunk=TRUNK_TOKENS if engine == "blocks" else token_budget):
         for places, logits in run_with_oom_retry(batch, lambda piece: reader.read(piece, wanted_of)):
             lines = [index for index, owners in enumerate(places) for _ in owners]
@@ -66,8 +84,10 @@ def read_shared(
 class _Reader:
     """Reads the segments of one tree in order, and remembers what the next ones need."""
 
-    def __init__(self, model: Any, tree: PrefixTree, device: torch.device) -> None:
+    def __init__(self, model: Any, tree: PrefixTree, device: torch.device, own_pass: Pass | None) -> None:
         self._model, self._tree, self._device = model, tree, device
+        is_own = own_pass is not None and own_pass.model is model and not (model._forward_pre_hooks or model._forward_hooks)
+        self._pass = own_pass if own_pass is not None and is_own else self._by_transformers
         self._longest = max((segment.end for segment in tree.segments), default=0)
         self._last = model.config.get_text_config().num_hidden_layers - 1
         self._path: tuple[int, ...] = ()
@@ -97,24 +117,30 @@ class _Reader:
         attend, attend_last = self.attends(batch, places, first)
         path = self._tree.path(batch[-1] + 1)[:-1] if batch[-1] + 1 < len(segments) else ()
         kept = _joined([places[index] for index in path])
-        plan = Reading(attend, self._last, self._row(asked)[0], attend_last, self._longest, self._memory, kept)
+        plan = Reading(attend, self._last, self._row(asked), attend_last, self._longest, self._memory, kept)
         wanted = [
             (starts[index] + position - segments[index].start, owners)
             for index in batch
             for position, owners in wanted_of.get(index, {}).items()
         ]
-        with reading(plan):
-            logits = self._model(
-                input_ids=self._row([token for index in batch for token in segments[index].tokens]),
-                position_ids=self._row([position for index in batch for position in range(segments[index].start, segments[index].end)]),
-                logits_to_keep=self._row([place for place, _ in wanted])[0],
-                use_cache=False,
-            ).logits[0]
+        logits = self._pass(
+            plan,
+            self._row([token for index in batch for token in segments[index].tokens]),
+            self._row([position for index in batch for position in range(segments[index].start, segments[index].end)]),
+            self._row([place for place, _ in wanted]),
+        )
         self._path, self._memory = path, plan.remembered
         return [owners for _, owners in wanted], logits.to(self._device)
 
+    def _by_transformers(self, plan: Reading, tokens: torch.Tensor, positions: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
+        """See `Pass`."""
+        row, options = tokens.unsqueeze(0), {"logits_to_keep": wanted, "use_cache": False}
+        with reading(plan):
+            logits: torch.Tensor = self._model(input_ids=row, position_ids=positions.unsqueeze(0), **options).logits[0]
+        return logits
+
     def _row(self, numbers: Sequence[int]) -> torch.Tensor:
-        return torch.tensor([numbers], dtype=torch.long, device=self._device)
+        return torch.tensor(numbers, dtype=torch.long, device=self._device)
 
 
 class _BlockReader(_Reader):
@@ -139,8 +165,8 @@ class _MaskReader(_Reader):
         held = [(index, self._tree.afters[index]) for index, (start, stop) in places.items() for _ in range(start, stop)]
         segments, ends = torch.tensor(held, dtype=torch.int32, device=self._device).T.contiguous()
         asked = [place for index, start in first.items() for place in range(start, places[index][1])]
-        everyone = self._row(range(places[batch[0]][0], len(held)))[0]
-        return ByMask(segments, ends, everyone), ByMask(segments, ends, self._row(asked)[0])
+        everyone = self._row(range(places[batch[0]][0], len(held)))
+        return ByMask(segments, ends, everyone), ByMask(segments, ends, self._row(asked))
 
 
 def _joined(ranges: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:

@@ -18,7 +18,7 @@ from torch.nn.utils.rnn import pad_sequence
 from dpicl.errors import ModelError
 from dpicl.lm.local.padded_reader import Places, ReadingMode
 from dpicl.lm.requests import Tokens
-from dpicl.lm.votes.integer_votes import candidates_of, log_chances, public_votes, whole_votes
+from dpicl.lm.votes.integer_votes import candidates_of_all, counted_chances, log_chances, whole_votes
 from dpicl.lm.votes.voting import VoteRequest, VoteRule, Votes, check_public, fits
 
 _ROWS_AT_ONCE = 64
@@ -108,9 +108,10 @@ class _Count:
         if not bool((logits < float("inf")).all()):
             raise ModelError(f"model {self._reader.name!r} answered with numbers that are not finite; expected dtype float32 or bfloat16")
         known = self._reader.known[self._reader.known < logits.shape[1]]
-        for line, (number, _) in enumerate(keys):
-            candidates = candidates_of(logits[line], known, self._rule, torch)
-            self._candidates[number], self._publics[number] = candidates, logits[line][candidates]
+        for start in range(0, len(keys), _ROWS_AT_ONCE):
+            some = logits[start : start + _ROWS_AT_ONCE]
+            for (number, _), candidates, row in zip(keys[start:], candidates_of_all(some, known, self._rule, torch), some, strict=False):
+                self._candidates[number], self._publics[number] = candidates, row[candidates]
 
     def voters(self, keys: Sequence[Key], logits: torch.Tensor) -> None:
         """Add the votes of rows, of whichever requests."""
@@ -121,7 +122,7 @@ class _Count:
     def _add(self, lines: torch.Tensor, logits: torch.Tensor, repeats: torch.Tensor) -> None:
         """The votes of rows that each count so often, at the candidates of their request."""
         for some, of_rows, weights in zip(*(torch.split(one, _ROWS_AT_ONCE) for one in (lines, logits, repeats)), strict=True):
-            chosen, present = self._padded[some], self._present[some]
+            chosen, present = self._padded[some], None if self._present is None else self._present[some]
             public = self._padded_publics[some] if self._rule.kind == "difference" else None
             votes = whole_votes(of_rows.gather(1, chosen), self._rule, torch, public, present)
             self._sums.index_add_(0, some, votes * weights.unsqueeze(1))
@@ -132,15 +133,19 @@ class _Count:
         return pad_sequence([self._candidates[number] for number in self._lines], batch_first=True)
 
     @cached_property
-    def _present(self) -> torch.Tensor:
-        """Which of them are candidates and no padding."""
-        counts = torch.tensor([len(self._candidates[number]) for number in self._lines], device=self._padded.device)
+    def _present(self) -> torch.Tensor | None:
+        """Which of them are candidates and no padding; None where all are."""
+        sizes = [len(self._candidates[number]) for number in self._lines]
+        if len({*sizes}) == 1:
+            return None
+        counts = torch.tensor(sizes, device=self._padded.device)
         return torch.arange(self._padded.shape[1], device=self._padded.device) < counts.unsqueeze(1)
 
     @cached_property
     def _padded_publics(self) -> torch.Tensor:
-        """The public prompts' log-probabilities at them."""
-        return pad_sequence([log_chances(self._publics[number].double(), torch) for number in self._lines], batch_first=True)
+        """The public prompts' log-probabilities at them; of padding -inf."""
+        publics = [self._publics[number] for number in self._lines]
+        return log_chances(pad_sequence(publics, batch_first=True, padding_value=-float("inf")).double(), torch)
 
     @cached_property
     def _sums(self) -> torch.Tensor:
@@ -156,10 +161,12 @@ class _Count:
         """Of all requests, in numpy."""
         if not self._lines:
             return {}
-        sums, weighs = self._sums.cpu().numpy(), self._rule.kind == "difference"
+        candidates, sums = self._padded.cpu().numpy(), self._sums.cpu().numpy()
+        weighs = self._rule.kind == "difference"
+        publics = counted_chances(self._padded_publics, self._rule, torch).cpu().numpy() if weighs else None
         found = {}
         for number, line in self._lines.items():
-            candidates = self._candidates[number].cpu().numpy()
-            public = public_votes(self._publics[number], self._rule, torch).cpu().numpy() if weighs else None
-            found[number] = Votes(candidates, sums[line, : len(candidates)].copy(), public)
+            own = slice(len(self._candidates[number]))
+            public = None if publics is None else publics[line, own].copy()
+            found[number] = Votes(candidates[line, own].copy(), sums[line, own].copy(), public)
         return found

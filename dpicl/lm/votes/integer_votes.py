@@ -49,23 +49,37 @@ def candidates_of(logits: Any, known: Any, rule: VoteRule, xp: Any) -> Any:
     Returns:
         Ids, shape (candidates,), of the kind of `known`.
     """
-    public = logits[known]
-    possible = int((public > -float("inf")).sum())
-    count = min(rule.candidates or possible, possible)
-    if not count:
-        return known[:0]
-    least = xp.topk(public, count).values[-1] if hasattr(xp, "topk") else xp.partition(public, -count)[-count]
-    margin = 2 * rule.clip if rule.kind == "difference" and rule.clip is not None else 0.0
-    near = xp.nonzero(public >= least - margin)  # few of many, which are sorted alone
-    near = near[0] if isinstance(near, tuple) else near[:, 0]
-    order = near[xp.argsort(-public[near], stable=True)]
-    return known[order if margin else order[:count]]
+    return candidates_of_all(logits[None], known, rule, xp)[0]
+
+
+def candidates_of_all(logits: Any, known: Any, rule: VoteRule, xp: Any) -> list[Any]:
+    """`candidates_of` every row of logits, shape (rows, vocabulary)."""
+    public = logits[:, known]
+    possible, size = public > -float("inf"), public.shape[1]
+    count, margin = min(rule.candidates or size, size), 2 * rule.clip if rule.kind == "difference" and rule.clip is not None else 0.0
+    if not count or not len(public):
+        return [known[:0]] * len(public)
+    least = xp.topk(public, count).values[:, -1:] if hasattr(xp, "topk") else xp.partition(public, -count)[:, -count][:, None]
+    near = possible & (public >= least - margin)  # few of many, which are sorted alone, in rows that are padded to the longest
+    sizes, found = near.sum(1).tolist(), xp.nonzero(near)
+    lines, places = found if isinstance(found, tuple) else found.T
+    columns = (xp.cumsum(near, 1) - 1)[lines, places]
+    values = xp.full_like(public[:, : max(sizes)], -float("inf"))
+    ids = xp.zeros_like(values, dtype=known.dtype)
+    values[lines, columns], ids[lines, columns] = public[lines, places], known[places]
+    ids = ids[xp.arange(len(ids))[:, None], xp.argsort(-values, stable=True)]
+    return [row[: size if margin else min(size, count)] for row, size in zip(ids, sizes, strict=True)]
 
 
 def public_votes(logits: Any, rule: VoteRule, xp: Any) -> Any:
     """What the public prompt counts in (4), by its logits at the candidates: shape (candidates,), int64."""
+    return counted_chances(log_chances(xp.asarray(logits, dtype=xp.float64), xp), rule, xp)
+
+
+def counted_chances(chances: Any, rule: VoteRule, xp: Any) -> Any:
+    """The same by log-probabilities in float64, of any shape."""
     assert rule.voters is not None and rule.clip is not None
-    weighted = log_chances(xp.asarray(logits, dtype=xp.float64), xp) * (rule.voters * rule.units / rule.clip)
+    weighted = chances * (rule.voters * rule.units / rule.clip)
     return xp.asarray(xp.clip(xp.round(weighted), _LEAST_PUBLIC, 0), dtype=xp.int64)
 
 
@@ -82,9 +96,10 @@ def whole_votes(logits: Any, rule: VoteRule, xp: Any, public: Any = None, presen
         logits: at the candidates, shape (voters, candidates).
         rule: kind, units and clip.
         xp: numpy or torch, whichever the array is of.
-        public: of `difference` only: the public prompt's logits at the candidates, shape (candidates,).
-        present: of voters of several texts, which cells are candidates at all: shape (voters, candidates), bool; the others get no vote.
-            `public` is then what `log_chances` makes of each voter's own, of this shape.
+        public: of `difference` only: the public prompt's logits at the candidates, shape (candidates,); or, of voters of several texts, what
+            `log_chances` makes of each voter's own, shape (voters, candidates).
+        present: of texts with unlike numbers of candidates, which cells are candidates at all: shape (voters, candidates), bool; the others
+            get no vote.
 
     Returns:
         Shape (voters, candidates), int64.
@@ -97,9 +112,9 @@ def whole_votes(logits: Any, rule: VoteRule, xp: Any, public: Any = None, presen
         logits, counted = xp.where(present, logits, -float("inf")), counted & present
     if rule.kind == "difference":
         assert rule.clip is not None
-        moved = log_chances(logits, xp) - (public if present is not None else log_chances(xp.asarray(public, dtype=xp.float64), xp))
-        shares = xp.clip(xp.where(counted, moved / rule.clip, 0.0), -1, 1)
-        return xp.where(counted, xp.asarray(xp.clip(xp.round(shares * rule.units), -rule.units, rule.units), dtype=xp.int64), 0)
+        chances = public if len(public.shape) == 2 else log_chances(xp.asarray(public, dtype=xp.float64), xp)
+        moved = xp.where(counted, log_chances(logits, xp) - chances, 0.0)
+        return xp.asarray(xp.clip(xp.round(moved * (rule.units / rule.clip)), -rule.units, rule.units), dtype=xp.int64)
     gaps = logits - xp.amax(logits, axis=1, keepdims=True)
     if rule.clip is not None:
         shares = 1 + xp.clip(gaps, -rule.clip, 0) / rule.clip

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from dpicl.lm.requests import Tokens
 from dpicl.lm.votes.voting import Votes
-from dpicl.methods.few_shot.plan import Shape
+from dpicl.methods.few_shot.plan import CellPlan, Shape
 from dpicl.methods.few_shot.voting import Job, Prompts, Text
 from dpicl.pipeline import Cell
 from dpicl.text.parse import plain_text
@@ -97,6 +97,22 @@ def drafts_of(job: Job, cell: Cell, labels: Sequence[str], prompts: Prompts, vot
     blocks = [texts[start : start + size] for start in range(0, len(texts), size)]
     firsts = [0] if len(blocks) == 1 else [number * most for number in range(1, len(blocks) + 1)]
     return [Draft(job, cell, block, first, prompts) for block, first in zip(blocks, firsts, strict=True)]
+
+
+def shares(plans: Mapping[Cell, CellPlan], parts: int) -> list[list[Cell]]:
+    """Cells in so many parts of about equal work, by their public sizes; the costliest first."""
+    costs = {cell: _rows_read(plan) for cell, plan in plans.items()}
+    shared: list[list[Cell]] = [[] for _ in range(parts)]
+    for cell in sorted(costs, key=lambda cell: -costs[cell]):
+        min(shared, key=lambda part: sum(costs[one] for one in part)).append(cell)
+    return shared
+
+
+def _rows_read(plan: CellPlan) -> int:
+    """For all tokens of all texts of a cell, at most."""
+    shape = plan.shape
+    voters = shape.voters or max(pool.row_bound for pool in plan.drawings)
+    return len(plan.labels) * shape.max_tokens * voters * shape.examples
 
 
 def texts_a_block(shape: Shape, voters: int) -> int:

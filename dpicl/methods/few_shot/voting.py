@@ -63,9 +63,9 @@ class Job:
     journal: Journal
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Text:
-    """One demonstration that is to be written; `shot` is its index in its cell."""
+    """One demonstration that is to be written, itself a key; `shot` is its index in its cell."""
 
     job: Job
     cell: Cell

@@ -16,10 +16,12 @@ from transformers import (
     Gemma2Config,
     GPT2Config,
     LlamaConfig,
+    LlamaForCausalLM,
     MistralConfig,
     PreTrainedConfig,
 )
 
+from dpicl.lm.local.llama_pass import LlamaPass
 from dpicl.lm.local.mask_attention import BLOCK
 from dpicl.lm.local.padded_reader import read_padded
 from dpicl.lm.local.prefix_tree import ROOT, PrefixTree, grow_tree, plan_batches
@@ -27,7 +29,7 @@ from dpicl.lm.local.reading_mode import probe_length, probe_rows
 from dpicl.lm.local.tiny import build_tiny_model
 from dpicl.lm.local.transformers_backend import TransformersScorer
 from dpicl.lm.local.tree_attention import NAME
-from dpicl.lm.local.tree_reader import LEAST_SAVING, Engine, read_shared
+from dpicl.lm.local.tree_reader import LEAST_SAVING, Engine, Pass, read_shared
 
 torch.set_num_threads(1)  # small batches on a busy machine
 
@@ -91,6 +93,8 @@ MODELS = {
     "a window that is never full": MistralConfig(**SMALL, num_key_value_heads=2, sliding_window=400),
 }
 
+OF_ANOTHER_KIND: tuple[dict[str, Any], ...] = ({"attention_bias": True}, {"mlp_bias": True}, {"hidden_act": "gelu"})
+
 
 @pytest.fixture(scope="module", params=MODELS)
 def model(request: pytest.FixtureRequest) -> Any:
@@ -114,7 +118,24 @@ def test_the_probe_reads_as_many_tokens_at_once_as_fill_several_blocks_of_a_gpu(
     assert tokens_read(grow_tree(rows, least_saving=LEAST_SAVING)) > BLOCK
 
 
-def farthest_from_plain_rows(model: Any, seed: int, shared: int, budget: int, engine: Engine) -> float:
+@unhurried
+@given(st.integers(0, 10_000), st.sampled_from([0, 30, 90]), st.sampled_from([20, 150, 5000]))
+def test_a_llama_s_own_pass_gives_what_plain_rows_give(model: Any, seed: int, shared: int, budget: int) -> None:
+    own = LlamaPass.of(model)
+    assert (own is None) == (type(model) is not LlamaForCausalLM)
+    assert own is None or farthest_from_plain_rows(model, seed, shared, budget, "blocks", own) < 1e-4
+
+
+def test_a_llama_with_biases_and_a_model_that_is_watched_are_read_by_transformers() -> None:
+    assert all(LlamaPass.of(LlamaForCausalLM(LlamaConfig(**SMALL, **one))) is None for one in OF_ANOTHER_KIND)
+    model, read = LlamaForCausalLM(LlamaConfig(**SMALL)).eval(), list[int]()
+    hook = model.register_forward_pre_hook(lambda _, __, inputs: read.append(inputs["input_ids"].numel()), with_kwargs=True)
+    list(read_shared(model, [(1, 2, 3)], [(2,)], device=CPU, token_budget=20, own_pass=LlamaPass.of(model)))
+    hook.remove()
+    assert read == [3]
+
+
+def farthest_from_plain_rows(model: Any, seed: int, shared: int, budget: int, engine: Engine, own_pass: Pass | None = None) -> float:
     """The largest difference of a logit, at places that are drawn."""
     rng = np.random.default_rng(seed)
     base = rng.integers(0, 50, shared).tolist()
@@ -125,7 +146,7 @@ def farthest_from_plain_rows(model: Any, seed: int, shared: int, budget: int, en
     wanted = [tuple({len(row) - 1, int(rng.integers(len(row)))}) for row in rows]
     found = {
         place: logits
-        for places, part in read_shared(model, rows, wanted, device=CPU, token_budget=budget, engine=engine)
+        for places, part in read_shared(model, rows, wanted, device=CPU, token_budget=budget, engine=engine, own_pass=own_pass)
         for place, logits in zip(places, part, strict=True)
     }
     assert found.keys() == {(row, position) for row, positions in enumerate(wanted) for position in positions}
