@@ -91,9 +91,11 @@ def write(
     for shape, rule in dict.fromkeys(ways.values()):
         prompts = Prompts(contract, model, shape)
         rows, alike = PrivateRows(train, prompts), [key for key, way in ways.items() if way == (shape, rule)]
-        voters = shape.voters or max(-(-sum(contract.row_bounds.values()) // len(job.plans[cell].labels)) for job, cell in alike)
-        drafts = [draft for job, cell in alike for draft in drafts_of(job, cell, job.plans[cell].labels, prompts, voters)]
-        for group in side_by_side(drafts, shape, voters):
+        labels = {(job, cell): job.plans[cell].labels for job, cell in alike}
+        # A cell's blocks are its own, whatever is written beside it: they name what is journalled.
+        voters = {key: shape.voters or -(-sum(contract.row_bounds.values()) // len(own)) for key, own in labels.items()}
+        drafts = [draft for key, own in labels.items() for draft in drafts_of(*key, own, prompts, voters[key])]
+        for group in side_by_side(drafts, shape, max(voters.values())):
             _finish(group, open_voting(rows, prompts, rule), partial(_select, contract), partial(_report, drafts, progress))
         for draft in drafts:
             written.setdefault((draft.job, draft.cell), []).extend(draft.demonstrations())

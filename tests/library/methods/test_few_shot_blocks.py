@@ -71,3 +71,15 @@ def test_blocks_that_were_journalled_are_not_written_again(monkeypatch: pytest.M
     journal = Memory(draws_for(contract(), 0))
     expected, watched = written(EchoGenerator(), journal), Watched()
     assert written(watched, journal) == expected and not watched.sessions
+
+
+def test_a_cell_s_blocks_do_not_depend_on_the_cells_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of as many voters as there are rows for: a cell that was journalled beside another one is not written again without it."""
+    monkeypatch.setattr(draft, "VOTERS_AT_ONCE", 60)
+    declared, journal = contract(), Memory(draws_for(contract(), 0))
+    asked = unit(declared, epsilons=(math.inf,), shots=(2, 30), **{**INK, "mechanism": "clipped-logits", "voters": None})
+    (beside,) = write(rows(), declared, EchoGenerator(), [job_of(declared, asked, journal)])
+    *_, last = beside
+    watched = Watched()
+    (alone,) = write(rows(), declared, watched, [job_of(declared, asked, journal, [last])])
+    assert alone == {last: beside[last]} and not watched.sessions
