@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
+import psycopg
 import pyarrow as pa
 import pytest
 from pydantic import TypeAdapter
@@ -169,15 +170,22 @@ def test_the_way_a_server_writes_days_and_letters_changes_nothing(server: Server
     for name, encoding in (("latin", "LATIN1"), ("plain", "SQL_ASCII")):
         server.execute(f"CREATE DATABASE {name} ENCODING '{encoding}' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
         server.execute(f"ALTER DATABASE {name} SET datestyle = 'German'")
-    monkeypatch.setenv("PEOPLE_DATABASE", server.url().replace("/postgres", "/latin"))
+    monkeypatch.setenv("PEOPLE_DATABASE", server.url().removesuffix("/postgres") + "/latin")
     assert read(holding("('é'::text), ('a')", WORD)).column("v").to_pylist() == ["é", "a"]
-    assert read(holding("(date '2020-01-01'), ('1969-12-31')", DAY)).column("v").to_pylist() == [18262, -1]
-    monkeypatch.setenv("PEOPLE_DATABASE", server.url().replace("/postgres", "/plain"))
+    for kind, days in (("date", ["2020-01-01", "1969-12-31"]), ("timestamptz", ["2020-01-01 00:00+00", "1969-12-31 23:59:59+00"])):
+        values = ", ".join(f"({kind} '{day}')" for day in days)
+        assert read(holding(values, DAY)).column("v").to_pylist() == [18262, -1]
+    plain = server.url().removesuffix("/postgres") + "/plain"
+    monkeypatch.setenv("PEOPLE_DATABASE", plain)
     assert read(holding(r"(E'\xc3\xa9'::text), ('a')", WORD)).column("v").to_pylist() == ["é", "a"]
     with pytest.raises(DpiclError, match="'v': holds neither numbers nor text$"):
         read(holding(r"(E'\xff'::text), ('a')", WORD))
     with pytest.raises(DpiclError, match=r"refuses the contract's query \(UnicodeEncodeError\)$"):
         read(holding("('é'::text), ('a')", WORD))
+    with psycopg.connect(f"{plain}?client_encoding=UTF8", autocommit=True) as connection:
+        connection.execute("CREATE TABLE named AS SELECT 1 AS é")
+    with pytest.raises(DpiclError, match=r"refuses the contract's query \(UnicodeDecodeError\)$"):
+        read(asking("SELECT * FROM named"))
 
 
 SETTINGS = {"datestyle": "German", "intervalstyle": "iso_8601", "extra_float_digits": "-10", "idle_in_transaction_session_timeout": "100"}
