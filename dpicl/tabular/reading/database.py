@@ -20,7 +20,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from itertools import islice
 from pathlib import Path
@@ -74,14 +74,15 @@ def _sqlite(address: Any, deadline: Deadline) -> Iterator[Ask]:
             cursor = connection.execute(sql)
             names = [str(column[0]) for column in cursor.description or ()]
             places = [place for place, name in enumerate(names) if name in wanted]
-            rows = ([row[place] for place in places] for row in cursor)  # one at a time: a column that is not wanted may be wide
-            read = [names[place] for place in places]
+            read, is_all = [names[place] for place in places], len(places) == len(names)
+            # one row at a time: a column that is not wanted may be wide
+            rows: Iterator[Sequence[Any]] = cursor if is_all else ([row[place] for place in places] for row in cursor)
             return names, iter(lambda: _columns(read, list(islice(rows, batch_rows))), {})
 
         yield ask
 
 
-def _columns(names: list[str], rows: list[list[Any]]) -> Columns:
+def _columns(names: list[str], rows: list[Sequence[Any]]) -> Columns:
     """Of rows, if there are any."""
     return {name: of_objects(values, name) for name, values in zip(names, zip(*rows, strict=True), strict=True)} if rows else {}
 

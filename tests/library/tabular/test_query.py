@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
 import sys
+import tracemalloc
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -81,6 +84,21 @@ def test_large_answers_come_in_batches_of_any_size() -> None:
 
 def test_columns_under_ignore_are_dropped_unread() -> None:
     assert load(asking("SELECT age, height, colour, y, note FROM people", ignore=["note"])).column_names == ["age", "height", "colour", "y"]
+
+
+def test_a_wide_column_that_is_not_read_takes_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sqlite3.connect(tmp_path / "wide.db").execute("CREATE TABLE none (x)").connection.close()
+    monkeypatch.setenv("PEOPLE_DATABASE", f"sqlite:///{tmp_path / 'wide.db'}")
+    counted = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000)"
+    contract = asking(
+        f"{counted} SELECT i % 90 AS age, 1.5 AS height, 'red' AS colour, 'no' AS y, hex(zeroblob(1000)) AS note FROM n", ignore=["note"]
+    )
+    assert contract.source.query is not None
+    tracemalloc.start()
+    sizes = [batch.num_rows for batch in query_batches(contract, contract.source.query, 16_384)]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert sizes == [16_384, 3616] and peak < 16e6  # the notes of a batch are 33 MB
 
 
 def test_percent_and_colon_are_the_database_s_own() -> None:
