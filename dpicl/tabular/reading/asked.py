@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from dpicl.contract.models import Contract
 from dpicl.errors import DataError
 
 WHERE = "query"
 """The rows' place in messages."""
-Batch = Mapping[str, pa.Array]
-"""Columns of the contract, each of shape (rows,), of any type."""
-Ask = Callable[[str, Contract, int], tuple[list[str], Iterator[Batch]]]
-"""A database that cannot be written to: it runs one query, and gives the names of its columns and, as they are gone through, batches of so
-many rows, the last of which may be smaller.
+Columns = Mapping[str, pa.Array]
+"""By name, each of shape (rows,), of any type."""
+Ask = Callable[[str, Collection[str], int], tuple[list[str], Iterator[Columns]]]
+"""A database that cannot be written to: it runs one query, and gives the names of its columns and, as they are gone through, those of the
+wanted names in batches of so many rows, the last of which may be smaller.
 """
 
 

@@ -11,7 +11,8 @@ comes from the environment variable that the contract names and stands in no mes
 database says, which may quote a value.
 
 Not covered  what a PostgreSQL function does elsewhere than in its database, as `dblink`'s do, or a superuser's `lo_export`, or a function that
-             runs `COPY … TO PROGRAM`: give a role that may only read.
+             runs `COPY … TO PROGRAM`, nor those that administer the server, as `pg_terminate_backend` or `pg_stat_reset`: give a role that
+             may only read.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -31,7 +33,7 @@ from dpicl.contract.models import Contract
 from dpicl.contract.sources import Query
 from dpicl.errors import ParameterError, SourceError
 from dpicl.installed import extra_of
-from dpicl.tabular.reading.asked import WHERE, Ask, Batch, Deadline, Refusal, of_objects
+from dpicl.tabular.reading.asked import WHERE, Ask, Columns, Deadline, Refusal, of_objects
 from dpicl.tabular.reading.parse import check_columns, typed_table
 
 _SECONDS_VARIABLE = "DPICL_QUERY_SECONDS"
@@ -68,20 +70,21 @@ def _sqlite(address: Any, deadline: Deadline) -> Iterator[Ask]:
         connection.set_authorizer(_authorise)
         connection.set_progress_handler(deadline.has_passed, _STEPS)
 
-        def ask(sql: str, contract: Contract, batch_rows: int) -> tuple[list[str], Iterator[Batch]]:
+        def ask(sql: str, wanted: Collection[str], batch_rows: int) -> tuple[list[str], Iterator[Columns]]:
             cursor = connection.execute(sql)
             names = [str(column[0]) for column in cursor.description or ()]
-            batches = iter(lambda: cursor.fetchmany(batch_rows), [])
-            return names, (
-                {
-                    name: of_objects(values, name)
-                    for name, values in zip(names, zip(*rows, strict=True), strict=True)
-                    if name in contract.read_columns
-                }
-                for rows in batches
-            )
+            places = [place for place, name in enumerate(names) if name in wanted]
+            read, is_all = [names[place] for place in places], len(places) == len(names)
+            # one row at a time: a column that is not wanted may be wide
+            rows: Iterator[Sequence[Any]] = cursor if is_all else ([row[place] for place in places] for row in cursor)
+            return names, iter(lambda: _columns(read, list(islice(rows, batch_rows))), {})
 
         yield ask
+
+
+def _columns(names: list[str], rows: list[Sequence[Any]]) -> Columns:
+    """Of rows, if there are any."""
+    return {name: of_objects(values, name) for name, values in zip(names, zip(*rows, strict=True), strict=True)} if rows else {}
 
 
 def _authorise(action: int, _table: str | None, function: str | None, _database: str | None, _trigger: str | None) -> int:
@@ -122,7 +125,7 @@ def query_batches(contract: Contract, query: Query, batch_rows: int) -> Iterator
         except (Refusal, sqlite3.Error, ImportError, TypeError, ValueError) as error:
             raise SourceError(f"{dataset}: no database answers at the address in {query.url_env} ({_kind(error)})") from None
         try:
-            names, batches = ask(query.sql, contract, batch_rows)
+            names, batches = ask(query.sql, contract.read_columns, batch_rows)
             check_columns(names, contract, WHERE)
             for columns in batches:
                 if deadline.has_passed():  # a query without an end gives rows on and on, each of them quickly

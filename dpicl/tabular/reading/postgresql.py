@@ -9,9 +9,10 @@ The text of the query is not put into `COPY (…) TO STDOUT`, whose bracket it c
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from datetime import datetime
 from threading import Timer
@@ -23,14 +24,20 @@ import pyarrow.compute as pc
 from psycopg.adapt import Transformer
 from psycopg.postgres import types as known
 from psycopg.pq import Format
+from sqlalchemy.exc import ArgumentError
 
-from dpicl.contract.columns import NumberColumn
-from dpicl.contract.models import Contract
-from dpicl.tabular.reading.asked import Ask, Batch, Deadline, Refusal, of_objects
+from dpicl.tabular.reading.asked import Ask, Columns, Deadline, Refusal, of_objects
 
+logging.getLogger("psycopg").setLevel(logging.CRITICAL)  # its warnings quote what the server says, as a time zone that a query may set
 _CONNECT_SECONDS = 10
 _GRACE_SECONDS = 5
 """From the request to end a query to hanging up on a server that does not heed it."""
+_PYTHON_S = {"autocommit": False, "prepare_threshold": None, "context": None, "row_factory": None, "cursor_factory": None}
+"""Parameters of psycopg's own that an address could set, since it takes them among the server's."""
+_SETTINGS = {"datestyle": "'ISO'", "intervalstyle": "'postgres'", "extra_float_digits": "3", "idle_in_transaction_session_timeout": "0"}
+"""Of the transaction: a role may have others, by which a value is written with fewer digits or in no way that psycopg reads, or a reader
+that takes its time between batches is cut off.
+"""
 _PLAIN = {
     **{known[name].oid: pa.int64() for name in ("int2", "int4", "int8")},
     **{known[name].oid: pa.float64() for name in ("float4", "float8")},
@@ -46,30 +53,32 @@ _BOOLEAN, _NUMERIC, _TEXT, _ZONED = (known[name].oid for name in ("bool", "numer
 @contextmanager
 def postgresql(address: Any, deadline: Deadline) -> Iterator[Ask]:
     """Through psycopg; the server keeps the rows until they are fetched. `address` is SQLAlchemy's."""
-    words, named = address.set(drivername="postgresql+psycopg").get_dialect()().create_connect_args(address)
-    options = {"connect_timeout": _CONNECT_SECONDS, "prepare_threshold": None, "autocommit": False}
     with _refusals():
-        connection = psycopg.connect(*words, **(named | options))
+        _, named = address.set(drivername="postgresql+psycopg").get_dialect()().create_connect_args(address)
+        connection = psycopg.connect("", **(named | _PYTHON_S | {"connect_timeout": _CONNECT_SECONDS}))
     declared: Any = connection.cursor(name="rows", scrollable=False)
     with closing(declared), _ended(connection, deadline), closing(connection):
         connection.read_only = True
 
-        def ask(sql: str, contract: Contract, batch_rows: int) -> tuple[list[str], Iterator[Batch]]:
+        def ask(sql: str, wanted: Collection[str], batch_rows: int) -> tuple[list[str], Iterator[Columns]]:
+            settings = {**_SETTINGS, "statement_timeout": str(deadline.seconds * 1000)}
             with _refusals():
-                connection.execute(f"SET LOCAL statement_timeout = {deadline.seconds * 1000}".encode())
+                connection.execute("; ".join(f"SET LOCAL {name} = {value}" for name, value in settings.items()).encode())
                 declared.execute(sql)
-            columns = [(column.name, column.type_code) for column in declared.description or ()]
-            return [name for name, _ in columns], iter(lambda: _fetched(connection, columns, contract, batch_rows), None)
+                columns = [(column.name, column.type_code) for column in declared.description or ()]
+            return [name for name, _ in columns], iter(lambda: _fetched(connection, columns, wanted, batch_rows), None)
 
         yield ask
 
 
 @contextmanager
 def _refusals() -> Iterator[None]:
-    """What psycopg raises, without its message; a name may be in no known encoding."""
+    """What psycopg raises, without its message: a name may be in no known encoding, and a value in none of the ways that it reads, or nested
+    too deeply. Of an address with several hosts SQLAlchemy has its own complaints.
+    """
     try:
         yield
-    except (psycopg.Error, UnicodeError) as error:
+    except (psycopg.Error, UnicodeError, NotImplementedError, RecursionError, ArgumentError) as error:
         raise Refusal(type(error).__name__) from None
 
 
@@ -104,27 +113,30 @@ def _quietly(step: Callable[[], None]) -> None:
         step()
 
 
-def _fetched(connection: psycopg.Connection, described: Sequence[tuple[str, int]], contract: Contract, batch_rows: int) -> Batch | None:
-    """The next rows, in columns that the contract reads, of those `described` by name and type; None after the last."""
+def _fetched(
+    connection: psycopg.Connection, described: Sequence[tuple[str, int]], wanted: Collection[str], batch_rows: int
+) -> Columns | None:
+    """The next rows, in the columns `wanted`, of those `described` by name and type; None after the last."""
     with _refusals():
         cursor = connection.execute(f"FETCH FORWARD {batch_rows} FROM rows".encode())
         result = cursor.pgresult
         assert result is not None
         rows, get, columns = range(result.ntuples), result.get_value, {}
         for place, (name, oid) in enumerate(described):
-            if rows and name in contract.read_columns:
-                is_number = isinstance(contract.columns.get(name), NumberColumn)
-                columns[name] = _column([get(row, place) for row in rows], oid, cursor, name, is_number=is_number)
+            if rows and name in wanted:
+                columns[name] = _column([get(row, place) for row in rows], oid, cursor, name)
     return columns or None
 
 
-def _column(texts: list[bytes | None], oid: int, cursor: psycopg.Cursor, name: str, *, is_number: bool) -> pa.Array:
-    """Values of a type, of shape (rows,), as Arrow has psycopg's objects; but numbers with decimals stay text where the contract has a number."""
+def _column(texts: list[bytes | None], oid: int, cursor: psycopg.Cursor, name: str) -> pa.Array:
+    """Values of a type, of shape (rows,), as Arrow has psycopg's objects; but a numeric stays the server's text: Arrow would write all of a
+    batch with the most digits of one of them, so that a row changed the words and ids of others.
+    """
     loaders = Transformer.from_context(cursor)
     loader, of_text = (loaders.get_loader(one, Format.TEXT) for one in (oid, _TEXT))
     with suppress(pa.ArrowInvalid):
         values = pa.array(texts, pa.binary()).cast(pa.string())
-        if (type(loader) is type(of_text) and cursor.connection.info.encoding in _AS_SENT) or (is_number and oid == _NUMERIC):
+        if (type(loader) is type(of_text) and cursor.connection.info.encoding in _AS_SENT) or oid == _NUMERIC:
             return values
         if oid == _BOOLEAN:
             return pc.equal(values, "t")

@@ -17,9 +17,9 @@ ROWS = [line.split(",") for line in GOOD_CSV.splitlines()[1:]]
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)"
 
 
-def asking(sql: str) -> Contract:
-    """The small contract, on the database at PEOPLE_DATABASE."""
-    return small_contract(source={"file": None, "query": {"url_env": "PEOPLE_DATABASE", "sql": sql}})
+def asking(sql: str, **source: object) -> Contract:
+    """The small contract, on the database at PEOPLE_DATABASE; `source` is what more stands there."""
+    return small_contract(source={"file": None, "query": {"url_env": "PEOPLE_DATABASE", "sql": sql}, **source})
 
 
 def load(sql: str) -> int:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
 import sys
+import tracemalloc
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -16,13 +19,13 @@ from dpicl.tabular.reading.source import find_rows, load_source
 from tests.ledger.postgres import Server
 
 from ..table_contracts import GOOD_CSV, small_contract
+from .asking import SELECT, asking
 
 SECRET = "zq7secret"
 TABLE = """
 CREATE TABLE people (id serial, age smallint, height numeric(4, 2), colour text, y varchar(3), note text DEFAULT 'zq7secret');
 INSERT INTO people (age, height, colour, y) VALUES (31, 1.75, 'red', 'no'), (48, 1.6, 'blue', 'yes'), (67, 1.82, 'red', 'yes'), (22, 1.7, 'green', 'no');
 """
-SELECT = "SELECT age, height, colour, y FROM people"
 
 
 @pytest.fixture(scope="module")
@@ -39,10 +42,6 @@ def server(postgres: Server) -> Server:
 @pytest.fixture(autouse=True)
 def address(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PEOPLE_DATABASE", request.getfixturevalue("server").url())
-
-
-def asking(sql: str, **source: object) -> Contract:
-    return small_contract(source={"file": None, "query": {"url_env": "PEOPLE_DATABASE", "sql": sql}, **source})
 
 
 def load(contract: Contract) -> pa.Table:
@@ -85,6 +84,21 @@ def test_large_answers_come_in_batches_of_any_size() -> None:
 
 def test_columns_under_ignore_are_dropped_unread() -> None:
     assert load(asking("SELECT age, height, colour, y, note FROM people", ignore=["note"])).column_names == ["age", "height", "colour", "y"]
+
+
+def test_a_wide_column_that_is_not_read_takes_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sqlite3.connect(tmp_path / "wide.db").execute("CREATE TABLE none (x)").connection.close()
+    monkeypatch.setenv("PEOPLE_DATABASE", f"sqlite:///{tmp_path / 'wide.db'}")
+    counted = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000)"
+    contract = asking(
+        f"{counted} SELECT i % 90 AS age, 1.5 AS height, 'red' AS colour, 'no' AS y, hex(zeroblob(1000)) AS note FROM n", ignore=["note"]
+    )
+    assert contract.source.query is not None
+    tracemalloc.start()
+    sizes = [batch.num_rows for batch in query_batches(contract, contract.source.query, 16_384)]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert sizes == [16_384, 3616] and peak < 16e6  # the notes of a batch are 33 MB
 
 
 def test_percent_and_colon_are_the_database_s_own() -> None:
@@ -134,11 +148,19 @@ OTHERS = (SECRET, "mysql", "mariadb+pymysql", "mssql", "oracle", "postgresql+psy
         *((f"{name}://u:{SECRET}@127.0.0.1/x", "PEOPLE_DATABASE names a database that could be written to by a query") for name in OTHERS),
         *((address, "PEOPLE_DATABASE names no file alone; expected postgresql://") for address in ("sqlite://", "sqlite:///:memory:")),
         ("sqlite:////tmp/people.db?mode=rwc&uri=true", "PEOPLE_DATABASE names no file alone"),
+        (f"postgresql:///{SECRET}?host=one:1&host=two:2&port=3", "no database answers at the address in PEOPLE_DATABASE (ArgumentError)"),
+        (f"postgresql:///x?conninfo=host%3D{SECRET}", "no database answers at the address in PEOPLE_DATABASE (TypeError)"),
     ],
 )
 def test_an_address_that_is_none_or_does_not_answer_is_refused_unshown(monkeypatch: pytest.MonkeyPatch, value: str, expected: str) -> None:
     monkeypatch.delenv("PEOPLE_DATABASE") if value is None else monkeypatch.setenv("PEOPLE_DATABASE", value)
     assert expected in refusal(asking(SELECT))
+
+
+@pytest.mark.parametrize("name", ["row_factory", "cursor_factory", "context", "autocommit", "prepare_threshold"])
+def test_an_address_sets_nothing_of_the_driver_s_own(monkeypatch: pytest.MonkeyPatch, server: Server, name: str) -> None:
+    monkeypatch.setenv("PEOPLE_DATABASE", f"{server.url()}?{name}=0")
+    assert load(asking(SELECT)).num_rows == 4
 
 
 def test_a_plan_asks_no_database(monkeypatch: pytest.MonkeyPatch) -> None:

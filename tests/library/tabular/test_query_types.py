@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import quote
 
+import psycopg
 import pyarrow as pa
 import pytest
 from pydantic import TypeAdapter
 
 from dpicl.contract import Contract
 from dpicl.contract.columns import Column
+from dpicl.contract.declared import Person
 from dpicl.contract.sources import Query
 from dpicl.errors import DpiclError
 from dpicl.tabular.reading.database import query_batches
 from dpicl.tabular.reading.read import canonical_order, rows_digest
 from tests.ledger.postgres import Server
 
-from ..table_contracts import small_contract
+from .asking import asking
 
 WHOLE: dict[str, Any] = {"type": "integer", "bounds": [0, 10]}
 REAL: dict[str, Any] = {"type": "real", "bounds": [0, 10]}
 DAY: dict[str, Any] = {"type": "date", "bounds": ["2000-01-01", "2030-01-01"]}
 MOMENT: dict[str, Any] = {"type": "datetime", "bounds": ["2000-01-01T00:00:00", "2030-01-01T00:00:00"]}
-WORDS = ["a", "b", "a ", "é", "two\nlines", '"', "NULL", "true", "false", "7", "1.50", "2.00", "2020-01-01", "1.1"]
+WORDS = ["a", "b", "a ", "é", "two\nlines", '"', "NULL", "true", "false", "7", "1.50", "2", "2020-01-01", "1.1"]
 WORD: dict[str, Any] = {"type": "category", "categories": WORDS}
 TYPES = """
 CREATE TYPE mood AS ENUM ('a', 'b');
@@ -42,9 +49,16 @@ def server(postgres: Server) -> Iterator[Server]:
     postgres.execute("ALTER DATABASE postgres RESET timezone")
 
 
-def asking(values: str, column: dict[str, Any]) -> Contract:
-    sql = f"SELECT 3 AS age, 1.5 AS height, 'red' AS colour, 'no' AS y, v FROM (VALUES {values}) AS given (v)"
-    contract = small_contract(source={"file": None, "query": {"url_env": "PEOPLE_DATABASE", "sql": sql}})
+AS_ROW = "SELECT 3 AS age, 1.5 AS height, 'red' AS colour, 'no' AS y"
+
+
+def holding(values: str, column: dict[str, Any]) -> Contract:
+    """The small contract with a column v of such values."""
+    return with_column(f"{AS_ROW}, v FROM (VALUES {values}) AS given (v)", column)
+
+
+def with_column(sql: str, column: dict[str, Any], **source: object) -> Contract:
+    contract = asking(sql, **source)
     return contract.model_copy(update={"columns": {**contract.columns, "v": TypeAdapter(Column).validate_python(column)}})
 
 
@@ -67,7 +81,7 @@ ACCEPTED: dict[str, tuple[str, dict[str, Any], list[object]]] = {
     "numeric of many digits": ("(0.1234567890123456789::numeric), (1e-30)", REAL, [0.12345678901234568, 1e-30]),
     "numeric beyond a decimal of 256 bits": ("(1e200::numeric), (1e-200)", REAL, [1e200, 1e-200]),
     "numeric as a whole number": ("(7::numeric(8, 2)), (0.000000000)", WHOLE, [7, 0]),
-    "numeric as a word": ("(1.5::numeric(4, 2)), (2)", WORD, ["1.50", "2.00"]),
+    "numeric as a word": ("(1.5::numeric(4, 2)), (2)", WORD, ["1.50", "2"]),
     "real": ("(1.1::real), (123456.7), (1e-7)", REAL, [1.1, 123456.7, 1e-7]),
     "real as a word": ("(1.1::real), (7)", WORD, ["1.1", "7"]),
     "double": ("(5e-324::float8), (1.7976931348623157e308), ('-0'), (0.1)", REAL, [5e-324, 1.7976931348623157e308, 0.0, 0.1]),
@@ -94,6 +108,7 @@ ACCEPTED: dict[str, tuple[str, dict[str, Any], list[object]]] = {
     "enum": ("('a'::mood), ('b')", WORD, ["a", "b"]),
     "domains": ("(7::age), (8)", WHOLE, [7, 8]),
     "a domain of an enum": ("('a'::mood_of_a_domain), (NULL)", gap(WORD), ["a", "(missing)"]),
+    "interval": ("(interval '2 us'), ('3 us')", WHOLE, [2, 3]),
     "JSON that is a number": ("('7'::json), ('8')", WHOLE, [7, 8]),
     "bytea that is text": ("('\\x61'::bytea), ('\\x62')", WORD, ["a", "b"]),
 }
@@ -103,7 +118,7 @@ ACCEPTED: dict[str, tuple[str, dict[str, Any], list[object]]] = {
 def test_a_type_gives_its_values(server: Server, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv("PEOPLE_DATABASE", server.url())
     values, column, expected = ACCEPTED[name]
-    found = read(asking(values, column)).column("v")
+    found = read(holding(values, column)).column("v")
     assert found.to_pylist() == expected
     assert str(found.type) in ("int64", "double", "dictionary<values=string, indices=int16, ordered=0>")
 
@@ -124,6 +139,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "an array of text": ("(ARRAY['a']), (NULL)", WORD, "holds neither numbers nor text"),
     "jsonb": ("""('{"a": 1}'::jsonb), ('{}')""", WORD, "holds neither numbers nor text"),
     "a range": ("(int4range(1, 2)), (NULL)", WORD, "holds neither numbers nor text"),
+    "JSON too deep": ("((repeat('[', 9999) || repeat(']', 9999))::json), ('[]')", WORD, "refuses the contract's query (RecursionError)"),
     "bytes": ("('\\xff'::bytea), ('\\x61')", WORD, "holds neither numbers nor text"),
 }
 
@@ -133,7 +149,7 @@ def test_a_value_that_is_none_is_refused(server: Server, monkeypatch: pytest.Mon
     monkeypatch.setenv("PEOPLE_DATABASE", server.url())
     values, column, expected = REFUSED[name]
     with pytest.raises(DpiclError) as caught:
-        read(asking(values, column))
+        read(holding(values, column))
     assert str(caught.value).endswith(expected) and caught.value.__cause__ is None
 
 
@@ -145,7 +161,7 @@ DIGEST = "2475c7340a5324824e9f84eb6d429557f9bffbf267f28fd6a2e6815cf865a66a"
 
 def test_a_table_has_the_digest_that_it_had(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PEOPLE_DATABASE", server.url())
-    batches = list(query_batches(asking("(1)", MOMENT), Query(url_env="PEOPLE_DATABASE", sql=MIXED), 300))
+    batches = list(query_batches(holding("(1)", MOMENT), Query(url_env="PEOPLE_DATABASE", sql=MIXED), 300))
     assert [batch.num_rows for batch in batches] == [300, 300, 300, 100]
     assert rows_digest(canonical_order(pa.concat_tables(batches))) == DIGEST
 
@@ -154,12 +170,82 @@ def test_the_way_a_server_writes_days_and_letters_changes_nothing(server: Server
     for name, encoding in (("latin", "LATIN1"), ("plain", "SQL_ASCII")):
         server.execute(f"CREATE DATABASE {name} ENCODING '{encoding}' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
         server.execute(f"ALTER DATABASE {name} SET datestyle = 'German'")
-    monkeypatch.setenv("PEOPLE_DATABASE", server.url().replace("/postgres", "/latin"))
-    assert read(asking("('é'::text), ('a')", WORD)).column("v").to_pylist() == ["é", "a"]
-    assert read(asking("(date '2020-01-01'), ('1969-12-31')", DAY)).column("v").to_pylist() == [18262, -1]
-    monkeypatch.setenv("PEOPLE_DATABASE", server.url().replace("/postgres", "/plain"))
-    assert read(asking(r"(E'\xc3\xa9'::text), ('a')", WORD)).column("v").to_pylist() == ["é", "a"]
+    monkeypatch.setenv("PEOPLE_DATABASE", server.url().removesuffix("/postgres") + "/latin")
+    assert read(holding("('é'::text), ('a')", WORD)).column("v").to_pylist() == ["é", "a"]
+    for kind, days in (("date", ["2020-01-01", "1969-12-31"]), ("timestamptz", ["2020-01-01 00:00+00", "1969-12-31 23:59:59+00"])):
+        values = ", ".join(f"({kind} '{day}')" for day in days)
+        assert read(holding(values, DAY)).column("v").to_pylist() == [18262, -1]
+    plain = server.url().removesuffix("/postgres") + "/plain"
+    monkeypatch.setenv("PEOPLE_DATABASE", plain)
+    assert read(holding(r"(E'\xc3\xa9'::text), ('a')", WORD)).column("v").to_pylist() == ["é", "a"]
     with pytest.raises(DpiclError, match="'v': holds neither numbers nor text$"):
-        read(asking(r"(E'\xff'::text), ('a')", WORD))
+        read(holding(r"(E'\xff'::text), ('a')", WORD))
     with pytest.raises(DpiclError, match=r"refuses the contract's query \(UnicodeEncodeError\)$"):
-        read(asking("('é'::text), ('a')", WORD))
+        read(holding("('é'::text), ('a')", WORD))
+    with psycopg.connect(f"{plain}?client_encoding=UTF8", autocommit=True) as connection:
+        connection.execute("CREATE TABLE named AS SELECT 1 AS é")
+    with pytest.raises(DpiclError, match=r"refuses the contract's query \(UnicodeDecodeError\)$"):
+        read(asking("SELECT * FROM named"))
+
+
+SETTINGS = {"datestyle": "German", "intervalstyle": "iso_8601", "extra_float_digits": "-10", "idle_in_transaction_session_timeout": "100"}
+
+
+def test_the_settings_of_a_role_change_no_value(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = quote(" ".join(f"-c {name}={value}" for name, value in SETTINGS.items()))
+    monkeypatch.setenv("PEOPLE_DATABASE", f"{server.url()}?options={options}")
+    for name in ("date", "timestamp", "timestamptz", "interval", "double", "real"):
+        values, column, expected = ACCEPTED[name]
+        assert read(holding(values, column)).column("v").to_pylist() == expected, name
+    contract = holding("(1), (2), (3)", WHOLE)
+    assert contract.source.query is not None
+    batches = query_batches(contract, contract.source.query, 2)
+    assert next(batches).num_rows == 2
+    time.sleep(0.3)  # beyond the role's limit of an idle transaction
+    assert next(batches).num_rows == 1
+
+
+UNREAD = {
+    "a day": ("now()", "set_config('DateStyle', 'German', true)", DAY),
+    "a span": ("make_interval(secs => 77.123)", "set_config('IntervalStyle', 'iso_8601', true)", WHOLE),
+}
+
+
+@pytest.mark.parametrize("name", UNREAD)
+def test_a_query_that_has_its_values_written_otherwise_is_refused(server: Server, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv("PEOPLE_DATABASE", server.url())
+    value, setting, column = UNREAD[name]
+    with pytest.raises(DpiclError, match=r"people: the database refuses the contract's query \(NotImplementedError\)$") as caught:
+        read(with_column(f"{AS_ROW}, {value} AS v, {setting} AS n", column, ignore=["n"]))
+    assert caught.value.__cause__ is None
+
+
+def in_a_zone(name: str) -> Contract:
+    """A query that makes its time zone of a value; psycopg remembers each that it has met."""
+    sql = f"{AS_ROW}, timestamptz '2020-01-01 00:00:00+00' AS v, set_config('TimeZone', '<{name}>+3', true) AS n"
+    return with_column(sql, DAY, ignore=["n"])
+
+
+def test_the_driver_s_warnings_stand_in_no_log(server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setenv("PEOPLE_DATABASE", server.url())
+    assert read(in_a_zone("zq7secret")).column("v").to_pylist() == [18262]
+    assert caplog.text == ""
+
+
+@pytest.mark.exhaustive
+def test_the_driver_s_warnings_are_not_printed(server: Server) -> None:
+    program = f"from {__name__} import in_a_zone, read; print(read(in_a_zone('zq7secret')).num_rows)"
+    environment = {**os.environ, "PEOPLE_DATABASE": server.url()}
+    done = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True, env=environment, timeout=60)
+    assert (done.stdout, done.stderr, done.returncode) == ("1\n", "", 0)
+
+
+def test_the_text_of_a_numeric_depends_on_no_other_row(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PEOPLE_DATABASE", server.url())
+    contract = asking(f"{AS_ROW}, v AS who FROM (VALUES (7::numeric), (8), (7), (8.0), (7)) AS given (v)")
+    privacy = contract.privacy.model_copy(update={"unit": "person", "person": Person(id_column="who", max_rows=9)})
+    persons = contract.model_copy(update={"privacy": privacy})
+    seven, eight, again, other, last = read(persons).column("who").to_pylist()
+    assert seven == again == last and len({seven, eight, other}) == 3
+    words = {**WORD, "categories": ["7", "7.5"]}
+    assert read(holding("(7::numeric), (7.5), (7), (7)", words)).column("v").to_pylist() == ["7", "7.5", "7", "7"]
