@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 import yaml
 
 from dpicl.contract.periods import clock, period_before
+from dpicl.engine import received
 from dpicl.engine.artefacts import read_draws
 from dpicl.engine.execute import InProcess, run_units
 from dpicl.engine.forecast import forecast
@@ -22,7 +24,7 @@ from dpicl.engine.run_folder import open_unit
 from dpicl.engine.settings import Settings
 from dpicl.engine.stages.draw import derive_stage
 from dpicl.engine.stages.receive import receive
-from dpicl.report.clients import told
+from dpicl.report.clients import sentences_of
 from dpicl.report.stages import report_steps
 from dpicl.session import Session
 from dpicl.tabular.reports.closed import Closed
@@ -50,8 +52,9 @@ def sent(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
 
 
 @pytest.fixture
-def shop_place(place: Place, sent: dict[str, list[str]]) -> Place:
-    """A contract with public queries, whose source is not there, and a folder of reports."""
+def shop_place(place: Place, sent: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch) -> Place:
+    """A contract with public queries, whose source is not there, and a folder of reports; of a time at which the periods are over."""
+    monkeypatch.setattr(received, "clock", lambda: datetime(2026, 12, 4, tzinfo=UTC))
     install(place, shop(private=True), "")
     (place.root / "data" / "shop.csv").unlink()
     deliver(place, "once.jsonl", sent["once"])
@@ -93,7 +96,7 @@ def test_a_run_counts_reports_and_reads_no_row_and_charges_nobody_and_names_no_c
     assert {"icl", "lr"} <= {row["system"] for row in measured} and {row["auc"] for row in measured} - {""}, "public queries were asked"
     manifest = (run / "manifest.json").read_text()
     assert str(shop_place.root) not in manifest, "a path of this machine"
-    assert "--reports reports" in json.loads(manifest)["command"]
+    assert "--reports" not in json.loads(manifest)["command"], "pipelines.yaml says it"
     stored = b"".join([*content(run).values(), caplog.text.encode()])
     names = [json.loads(line)["who"] for line in sent["once"]]
     assert names and not [who for who in names if who.encode() in stored or bytes.fromhex(who) in stored]
@@ -134,7 +137,9 @@ def test_a_period_that_is_over_is_closed_and_later_runs_count_others_as_late(sho
     assert (first.counted, first.late, first.elsewhen) == (200, 0, 300)
     assert (again.counted, again.late, again.elsewhen, again.closed_with) == (200, 100, 600, 200)
     assert counted[0].release == counted[1].release != counted[2].release
-    assert second.counted == 300 and f"period {SECOND}: 900 reports: 300 counted, 300 late" in " ".join(told(counted))
+    assert second.counted == 300 and f"period {SECOND}: 900 reports: 300 counted, 300 late" in " ".join(
+        sentences_of(counted, with_answers=True)
+    )
     (closed, _) = sorted((shop_place.root / "closed").iterdir())
     assert closed.name.startswith(f"{FIRST}-") and closed.stat().st_mode & 0o777 == 0o600
     assert (shop_place.root / "closed").stat().st_mode & 0o777 == 0o700
@@ -191,7 +196,7 @@ def test_a_run_goes_on_with_what_it_has_counted_whatever_comes_or_goes(shop_plac
     with shop_place.entered():
         run = received_run("r")
         first = content(run)
-        (run / "reports" / "shop.json").unlink()
+        shutil.rmtree(run / UNIT)
         deliver(shop_place, "once.jsonl", sent["once"][:100])
         receive(str(run), "shop")
         assert content(run) == first and counted_of(run, "shop")[0].received.counted == 300
@@ -248,8 +253,34 @@ def test_of_two_commands_that_close_a_period_the_second_counts_what_the_first_cl
         (("--period", "soon"), {}, "period="),
         (
             (),
-            {"options": {"ldp_tabicl": {"design": "all-columns", "estimator": "simplex"}}},
-            "expected one of one-column, pairs, subset, agreement",
+            {"options": {"ldp_tabicl": {"encoding": "one-hot"}}},
+            "options.ldp_tabicl.encoding=one-hot: expected no such option: how clients are asked stands beside the place",
+        ),
+        (
+            (),
+            {"options": {"ldp_tabicl": {"design": "pairs", "estimator": "em"}}},
+            "options.ldp_tabicl.design=pairs: expected no such option",
+        ),
+        ((), {"reports": {"at": "reports", "design": "all-columns"}}, "pairs', 'subset' or 'agreement'"),
+        ((), {"reports": {"at": "reports", "design": "pairs", "columns": 1}}, "columns with design pairs; expected `design: subset`"),
+        ((), {"reports": {"at": "reports", "about": ["nobody"]}}, "nobody"),
+        ((), {"reports": {"at": " "}}, "reports.at"),
+        (("--reports", ""), {}, "reports='': expected a folder, a file or an address"),
+        (("--reports", "data"), {}, "reports at data: are, hold or lie in DPICL_DATA"),
+        (("--reports", "data/shop_queries.csv"), {}, "lie in DPICL_DATA"),
+        (("--reports", "."), {}, "hold or lie in DPICL_DATA"),
+        (("--reports", "home/private"), {}, "lie in the private files of DPICL_HOME"),
+        (
+            (),
+            {"kind": "amplification"},
+            "reports with kind amplification, a table that reads neither rows nor reports; expected `kind: grid`",
+        ),
+        ((), {"schedule": {"cron": "0 2 * * *", "parameters": {"reports": None}}}, "reports: is null, of a pipeline that counts"),
+        (("--period", "2999-12-01"), {"reports": {"at": "reports", "close": "closed"}}, "period=2999-12-01: expected one that is over"),
+        (
+            ("--period", "2025-12-01"),
+            {"reports": {"at": "reports", "close": "reports/once.jsonl/deep"}},
+            "close=deep: expected a folder of",
         ),
         ((), {"options": {"ldp_tabicl": {"estimator": "clip"}}}, "expected log-linear, em or tree"),
         ((), {"reports": {"at": "reports", "sending_epsilon": 9}}, "below the permanent answer's"),
@@ -273,4 +304,3 @@ def test_a_dry_run_and_a_forecast_say_that_nothing_is_charged(shop_place: Place,
     with shop_place.entered():
         assert NOTHING_CHARGED in said(capsys, "run", "nightly", "--dry-run")
         assert "nightly: no account is charged" in said(capsys, "forecast")
-        assert "nightly: no account is charged" in said(capsys, "budget")
