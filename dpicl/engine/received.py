@@ -114,7 +114,7 @@ def counting(pipeline: Pipeline, settings: Settings) -> Pipeline:
     """A pipeline as it is planned: of one that takes reports, places are the same for every process, and options say how clients were asked.
 
     Raises:
-        DpiclError: the options say otherwise, no client answers so, or a place is private.
+        DpiclError: the options say otherwise, or no client answers so.
     """
     if (reports := pipeline.reports) is None:
         return pipeline

@@ -14,20 +14,22 @@ import yaml
 
 from dpicl.contract.periods import clock, period_before
 from dpicl.engine import received
-from dpicl.engine.artefacts import read_draws
+from dpicl.engine.artefacts import read_draws, remove_private, table_folder
 from dpicl.engine.execute import InProcess, run_units
 from dpicl.engine.forecast import forecast
 from dpicl.engine.pipelines import load_pipelines
 from dpicl.engine.plan import make_plan, plan_for
-from dpicl.engine.received import NOTHING_CHARGED, counted_of
+from dpicl.engine.received import NOTHING_CHARGED, counted_of, typed_places
 from dpicl.engine.run_folder import open_unit
 from dpicl.engine.settings import Settings
 from dpicl.engine.stages.draw import derive_stage
 from dpicl.engine.stages.receive import receive
+from dpicl.errors import DataError, ParameterError
 from dpicl.report.clients import sentences_of
 from dpicl.report.stages import report_steps
 from dpicl.session import Session
 from dpicl.tabular.reports.closed import Closed
+from dpicl.tabular.reports.distinct import Parted
 from tests.cli.test_client_years import FIRST, SECOND, reports
 from tests.cli.test_collect import holders
 from tests.harness import Place, call_main, complaint, content, install, rows, run_here, said, shop
@@ -140,6 +142,8 @@ def test_a_period_that_is_over_is_closed_and_later_runs_count_others_as_late(sho
     assert second.counted == 300 and f"period {SECOND}: 900 reports: 300 counted, 300 late" in " ".join(
         sentences_of(counted, with_answers=True)
     )
+    whole = [list(sentences_of(counted[:2], with_answers=answers)) for answers in (True, False)]
+    assert whole[0][:-1] == whole[1] and "Intervals of accuracies" in whole[0][-1] and whole[1].count(counted[0].statement) == 1
     (closed, _) = sorted((shop_place.root / "closed").iterdir())
     assert closed.name.startswith(f"{FIRST}-") and closed.stat().st_mode & 0o777 == 0o600
     assert (shop_place.root / "closed").stat().st_mode & 0o777 == 0o700
@@ -179,6 +183,79 @@ def test_of_two_levels_a_report_states_one_sending_and_all_of_them(shop_place: P
     assert counted.received.counted == 300 and counted.received.foreign == 300
     assert counted.errors == collected.collection.column_errors(300) and (tally.stored == collected.published.drawn.stored).all()
     assert "8-LDP before they leave it, however often they are sent, and 4-LDP in any one sending" in (run / "report.md").read_text()
+
+
+def test_a_night_that_fails_closes_no_period_of_any_collection(shop_place: Place, sent: dict[str, list[str]]) -> None:
+    planned(shop_place, reports={"at": "reports", "close": "closed"}, epsilons=[EPSILON, "3"])
+    deliver(shop_place, "once.jsonl", sent[FIRST])
+    with (
+        shop_place.entered(),
+        pytest.raises(DataError, match="no report counts: 300 reports: 0 counted, 300 of another collection") as refused,
+    ):
+        received_run("r", FIRST)
+    assert "300 of another collection" in str(refused.value), "what a server stores has the counts, which are public"
+    assert not (shop_place.root / "closed").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_a_mistake_of_the_pipeline(shop_place: Place, sent: dict[str, list[str]]) -> None:
+    planned(shop_place, reports={"at": "reports", "close": "/proc/self/closed"})
+    deliver(shop_place, "once.jsonl", sent[FIRST])
+    with shop_place.entered(), pytest.raises(ParameterError, match="close=closed: expected a folder that can be written"):
+        received_run("r", FIRST)
+
+
+def test_a_killed_count_leaves_pseudonyms_where_the_run_deletes_private_files(shop_place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    planned(shop_place)
+    sorted_in, add = list[Path](), Parted.add
+    monkeypatch.setattr(Parted, "add", lambda parted, answers: (sorted_in.append(parted._folder), add(parted, answers)))
+    with shop_place.entered():
+        received_run("r")
+        (left,) = {*sorted_in}
+        assert left.parent == table_folder(Settings.current(), "shop", shop_place.run("r"))
+        left.mkdir()
+        remove_private(shop_place.run("r"), Settings.current())
+    assert not left.exists()
+
+
+@pytest.mark.parametrize("words", [{"design": "pairs", "about": ["band"]}, {"design": "agreement"}, {"columns": 1}], ids=str)
+def test_a_run_counts_what_clients_were_asked_in_other_words(
+    shop_place: Place, tmp_path_factory: pytest.TempPathFactory, words: dict[str, Any]
+) -> None:
+    contract = tmp_path_factory.mktemp("words") / "shop.yaml"
+    contract.write_text(yaml.safe_dump(shop(private=True), sort_keys=False))
+    typed = [part for name, value in words.items() for part in (f"--{name}", *(value if isinstance(value, list) else [str(value)]))]
+    deliver(shop_place, "once.jsonl", reports(contract, holders(100), "--epsilon", EPSILON, "--cap", "100", *typed))
+    planned(shop_place, reports={"at": "reports", **words}, options={"ldp_tabicl": {"variants": {"em": {"estimator": "em"}}}})
+    with shop_place.entered():
+        run = received_run("r")
+        derive_stage("reconstruct")(str(run), UNIT.removeprefix("units/"))
+        (counted,) = counted_of(run, "shop")
+        collected = Session().collect("shop", shop_place.root / "reports", epsilon=float(EPSILON), **words)
+    assert counted.received.counted == 100 and counted.collection == collected.collection.name
+    assert (run / UNIT / "released_rows.npz").exists()
+
+
+def test_a_contract_whose_rows_may_lack_values_is_counted(shop_place: Place) -> None:
+    planned(shop_place)
+    contract = shop_place.root / "contracts" / "shop.yaml"
+    content = yaml.safe_load(contract.read_text())
+    contract.write_text(yaml.safe_dump({**content, "source": {**content["source"], "missing": "drop"}}, sort_keys=False))
+    deliver(shop_place, "once.jsonl", reports(contract, holders(20), "--epsilon", EPSILON, "--cap", "100"))
+    with shop_place.entered():
+        assert counted_of(received_run("r"), "shop")[0].received.counted == 20
+
+
+def test_a_place_is_the_same_for_every_process_and_the_command_names_no_folder(shop_place: Place) -> None:
+    planned(shop_place, reports={"at": "reports", "close": "closed"})
+    with shop_place.entered():
+        settings = Settings.current()
+        stated, typed = (
+            plan_for("nightly", changes, settings, period="2025-01-01") for changes in ({}, {"reports": "s3://bucket/pre/reports"})
+        )
+        assert json.loads(json.dumps(stated.as_json()))["pipeline"]["reports"]["at"] == str(shop_place.root / "reports")
+        assert stated.pipeline.reports and stated.pipeline.reports.close == str(shop_place.root / "closed")
+        other = plan_for("nightly", {"reports": str(shop_place.root / "once more")}, settings, period="2025-01-01")
+        assert [typed_places(one, settings) for one in (stated, typed, other)] == [[], ["s3://bucket/pre/reports"], ["once more"]]
 
 
 @pytest.mark.exhaustive
