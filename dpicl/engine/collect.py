@@ -268,8 +268,8 @@ def _guarantees(plan: Plan, units: list[Unit], contracts: Mapping[str, Declared]
 
 def _statement(plan: Plan, method: Method, contract: Any, unit: Unit, cell: Cell, cost: Cost) -> str:
     """The guarantee of a cell: what its method says, or where clients report, what they are promised."""
-    asked = collections_of(plan, contract, unit) if plan.pipeline.reports else {}
-    if not asked:
+    collections = collections_of(plan, contract, unit) if plan.pipeline.reports else {}
+    if not collections:
         return method.statement(contract, unit, cell, cost)
     assert isinstance(method, RowMethod)
-    return asked[method.released_by(cell, asked)].statement
+    return collections[method.released_by(cell, collections)].statement

@@ -159,9 +159,7 @@ def _check_apart(place: Path, settings: Settings) -> None:
     """Refuse a place of private rows: how many lines and files there are is published as so many reports of a kind."""
     for name, private in (("DPICL_DATA", settings.data), ("the private files of DPICL_HOME", settings.private_home)):
         if private is not None and (place.is_relative_to(private.resolve()) or private.resolve().is_relative_to(place)):
-            raise PrivacyError(
-                f"reports at {place.name}: are, hold or lie in {name}; expected a place that has nothing but clients' reports"
-            )
+            raise PrivacyError(f"reports={place.name}: is, holds or lies in {name}; expected a place that has nothing but clients' reports")
 
 
 def _check_closing(close: str, period: str) -> None:

@@ -7,7 +7,7 @@ import shutil
 import signal
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import yaml
@@ -17,7 +17,7 @@ from dpicl.engine import received
 from dpicl.engine.artefacts import read_draws, remove_private, table_folder
 from dpicl.engine.execute import InProcess, run_units
 from dpicl.engine.forecast import forecast
-from dpicl.engine.pipelines import load_pipelines
+from dpicl.engine.pipelines import Reports, load_pipelines
 from dpicl.engine.plan import make_plan, plan_for
 from dpicl.engine.received import NOTHING_CHARGED, counted_of, typed_places
 from dpicl.engine.run_folder import open_unit
@@ -25,6 +25,7 @@ from dpicl.engine.settings import Settings
 from dpicl.engine.stages.draw import derive_stage
 from dpicl.engine.stages.receive import receive
 from dpicl.errors import DataError, ParameterError
+from dpicl.methods.collection import DESIGNS
 from dpicl.report.clients import sentences_of
 from dpicl.report.stages import report_steps
 from dpicl.session import Session
@@ -217,6 +218,10 @@ def test_a_killed_count_leaves_pseudonyms_where_the_run_deletes_private_files(sh
     assert not left.exists()
 
 
+def test_every_design_of_clients_is_one_of_a_pipeline() -> None:
+    assert get_args(Reports.model_fields["design"].annotation) == DESIGNS
+
+
 @pytest.mark.parametrize("words", [{"design": "pairs", "about": ["band"]}, {"design": "agreement"}, {"columns": 1}], ids=str)
 def test_a_run_counts_what_clients_were_asked_in_other_words(
     shop_place: Place, tmp_path_factory: pytest.TempPathFactory, words: dict[str, Any]
@@ -343,10 +348,10 @@ def test_of_two_commands_that_close_a_period_the_second_counts_what_the_first_cl
         ((), {"reports": {"at": "reports", "about": ["nobody"]}}, "nobody"),
         ((), {"reports": {"at": " "}}, "reports.at"),
         (("--reports", ""), {}, "reports='': expected a folder, a file or an address"),
-        (("--reports", "data"), {}, "reports at data: are, hold or lie in DPICL_DATA"),
-        (("--reports", "data/shop_queries.csv"), {}, "lie in DPICL_DATA"),
-        (("--reports", "."), {}, "hold or lie in DPICL_DATA"),
-        (("--reports", "home/private"), {}, "lie in the private files of DPICL_HOME"),
+        (("--reports", "data"), {}, "reports=data: is, holds or lies in DPICL_DATA"),
+        (("--reports", "data/shop_queries.csv"), {}, "reports=shop_queries.csv: is, holds or lies in DPICL_DATA"),
+        (("--reports", "."), {}, "holds or lies in DPICL_DATA"),
+        (("--reports", "home/private"), {}, "lies in the private files of DPICL_HOME"),
         (
             (),
             {"kind": "amplification"},

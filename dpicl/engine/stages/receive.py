@@ -38,13 +38,14 @@ def receive(run: str, dataset: str) -> str:
     folder = Path(run)
     plan = read_plan(folder)
     units = [open_unit(run, key) for key, unit in plan.units.items() if unit.dataset == dataset]
-    stored = folder / COUNTS.format(dataset=dataset)
-    if not stored.exists():
+    path = folder / COUNTS.format(dataset=dataset)
+    if not path.exists():
         with timed(folder, dataset, "receive"):
             every = [one for unit in units for one in collections_of(plan, unit.contract, unit.unit).values()]
             _count(folder, dataset, plan, {one.name: one for one in every})
+    stored = read_arrays(path)
     for unit in units:
-        _hand_over(unit, plan, read_arrays(stored))
+        _hand_over(unit, plan, stored)
     return " ".join(str(one.received) for one in counted_of(folder, dataset))
 
 
