@@ -43,10 +43,8 @@ def run_on_prefect(run: Path) -> str:
         DpiclError: the only thing there was to do broke a rule.
     """
     plan, settings = read_plan(run), Settings.from_environment()
-    for sentence in differing_caps(
-        plan_accounts(plan, settings), settings
-    ):  # on the run's page, since nobody sees the terminal of a scheduled run
-        log.warning("%s", sentence)
+    for sentence in differing_caps(plan_accounts(plan, settings), settings):
+        log.warning("%s", sentence)  # on the run's page, since nobody sees the terminal of a scheduled run
     return run_units(run, OnPrefect(run, plan), report_steps(run))
 
 

@@ -16,12 +16,12 @@ from dpicl.cli.terminal import counted, errors, note, say, say_json
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError, ParameterError
 
-_AS_TOLD = "As the clients were told."
+_AS_AT_CLIENTS = "As the clients were told."
 _Reports = Annotated[
     str,
     typer.Argument(help="A folder of files of reports, one such file (.jsonl, .ndjson, .gz of either, .parquet), or an address s3://…."),
 ]
-_Epsilon = Annotated[float, typer.Option(help=f"Privacy parameter of a client's answer, in nats. {_AS_TOLD}")]
+_Epsilon = Annotated[float, typer.Option(help=f"Privacy parameter of a client's answer, in nats. {_AS_AT_CLIENTS}")]
 _Out = Annotated[
     Path | None,
     typer.Option(help="The new file to write: rows (.csv, .parquet) or demonstrations (any other). Left out, reports are only counted."),
@@ -29,11 +29,13 @@ _Out = Annotated[
 _Rows = Annotated[int, typer.Option(min=1, max=10_000_000, help="Number of rows.")]
 _Shots = Annotated[int, typer.Option(min=1, max=10_000, help="Number of demonstrations.")]
 _Form = Annotated[str, typer.Option("--as", help="Of demonstrations: jsonl (text and answer), text, chat (messages), alpaca or sharegpt.")]
-_Design = Annotated[str, typer.Option(help=f"Which columns a client reports: one-column, pairs, subset or agreement. {_AS_TOLD}")]
-_Columns = Annotated[int | None, typer.Option(help=f"With subset: number of columns in a report. {_AS_TOLD}")]
-_About = Annotated[list[str] | None, typer.Option(metavar="NAME", help=f"An attribute that is asked for; may be repeated. {_AS_TOLD}")]
+_Design = Annotated[str, typer.Option(help=f"Which columns a client reports: one-column, pairs, subset or agreement. {_AS_AT_CLIENTS}")]
+_Columns = Annotated[int | None, typer.Option(help=f"With subset: number of columns in a report. {_AS_AT_CLIENTS}")]
+_About = Annotated[
+    list[str] | None, typer.Option(metavar="NAME", help=f"An attribute that is asked for; may be repeated. {_AS_AT_CLIENTS}")
+]
 _SendingEpsilon = Annotated[
-    float | None, typer.Option(help=f"Privacy parameter of one sending, where clients add noise anew for each period. {_AS_TOLD}")
+    float | None, typer.Option(help=f"Privacy parameter of one sending, where clients add noise anew for each period. {_AS_AT_CLIENTS}")
 ]
 _Period = Annotated[str, typer.Option(help="Count the reports for this period, such as 2026-12-01; those before it are counted as late.")]
 _Close = Annotated[

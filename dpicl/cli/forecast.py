@@ -9,7 +9,7 @@ from dpicl.cli.json_output.budgets import ForecastAccount
 from dpicl.cli.terminal import console, new_table, note, number, say_json
 from dpicl.engine.forecast import forecast
 from dpicl.engine.forecast_series import series_forecasts
-from dpicl.engine.pipelines import Pipeline, load_pipelines
+from dpicl.engine.pipelines import Pipeline, load_pipelines, override
 from dpicl.engine.received import NOTHING_CHARGED
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
@@ -46,5 +46,5 @@ def print_forecasts(*, as_json: bool) -> None:
 
 def _uncharged(pipelines: Mapping[str, Pipeline]) -> list[str]:
     """A sentence on the pipelines that take clients' reports, if there are any."""
-    names = [name for name, one in pipelines.items() if one.reports or (one.schedule and "reports" in one.schedule.parameters)]
+    names = [name for name, one in pipelines.items() if one.schedule and override(one, one.schedule.parameters).reports]
     return [f"{', '.join(names)}: {NOTHING_CHARGED[0].lower()}{NOTHING_CHARGED[1:]}"] if names else []

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from dpicl.cli import names
-from dpicl.errors import DpiclError
+from dpicl.errors import DpiclError, ParameterError
 
 SAME = {
     "account": "contract",
@@ -102,7 +102,11 @@ def named_model(model: str | None, dtype: str | None, api: str | None) -> str | 
 
 
 def typed_place(typed: str | None) -> str | None:
-    """A path that begins at the working directory, as one that begins nowhere else; an address of a store as it is."""
+    """A path that begins at the working directory, as one that begins nowhere else; an address of a store as it is.
+    Raises ParameterError: it is empty, which would be the whole directory.
+    """
     from dpicl.files.objects import SCHEME
 
+    if typed is not None and not typed.strip():
+        raise ParameterError("reports", repr(typed[:40]), "a folder, a file or an address s3://…")
     return typed if typed is None or typed.startswith(SCHEME) else str(Path(typed).resolve())

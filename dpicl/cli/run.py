@@ -53,6 +53,9 @@ _Executor = Annotated[
     ),
 ]
 
+_Datasets = Annotated[
+    str | None, typer.Option(help=f"Data sets, by the names of their contracts, {MANY}.", autocompletion=names.many_contracts)
+]
 _Draws = Annotated[
     int | None, typer.Option(min=1, help="Ask each query so often, with shots drawn anew from released rows, and average the answers.")
 ]
@@ -60,9 +63,7 @@ _Draws = Annotated[
 
 def run(
     pipeline: _Pipeline = None,
-    datasets: Annotated[
-        str | None, typer.Option(help=f"Data sets, by the names of their contracts, {MANY}.", autocompletion=names.many_contracts)
-    ] = None,
+    datasets: _Datasets = None,
     methods: Annotated[str | None, typer.Option(help=f"Methods, {MANY}.", autocompletion=names.many_methods)] = None,
     epsilons: Annotated[str | None, typer.Option(help=f"Privacy parameters, in nats, {MANY}; `inf` for no privacy.")] = None,
     shots: Annotated[str | None, typer.Option(help=f"Numbers of demonstrations, {MANY}.")] = None,

@@ -16,7 +16,7 @@ import pyarrow as pa
 from dpicl.engine.batches import Batches
 from dpicl.engine.files import PRIVATE_MODE, kept_table, read_arrays, read_json, read_row_groups, write_arrays, write_json
 from dpicl.engine.received import read_tallies
-from dpicl.engine.run_folder import UnitFolder
+from dpicl.engine.run_folder import UnitFolder, read_plan
 from dpicl.engine.settings import Settings
 from dpicl.methods import on_texts, tabular
 from dpicl.methods.tabular_method import Released
@@ -109,8 +109,8 @@ def gathered(unit: UnitFolder) -> dict[str, bytes]:
 def read_draws(unit: UnitFolder) -> dict[Cell, Any]:
     """The releases of a unit on a table, or the counts of reports that stand in their place."""
     method, path = tabular(unit.unit.method), unit.path / unit.method.artefact
-    if path.suffix == ".npz" and path.exists() and (received := read_tallies(unit, read_arrays(path))):
-        return dict(received)
+    if path.exists() and read_plan(unit.run).pipeline.reports is not None:
+        return dict(read_tallies(unit, read_arrays(path)))
     stored = gathered(unit)
     cells = method.releases(unit.contract, unit.unit)
     return {cell: method.decode(stored[cell.key], unit.contract, unit.unit, cell) for cell in cells if cell.key in stored}

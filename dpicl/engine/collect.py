@@ -6,10 +6,10 @@ import math
 import os
 import platform
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import distributions
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
 
 import dpicl
@@ -22,7 +22,7 @@ from dpicl.engine.editions import smaller_than_published
 from dpicl.engine.files import read_json, write_csv, write_json
 from dpicl.engine.models import DESCRIPTIONS, describe_model
 from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.received import NO_TRUE_ROWS, NOTHING_CHARGED, collections_of, counted_of
+from dpicl.engine.received import NO_TRUE_ROWS, NOTHING_CHARGED, collections_of, counted_of, typed_places
 from dpicl.engine.run_folder import Plan, UnitFolder, read_plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.spending import spending_of
@@ -136,7 +136,7 @@ def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
             name: {"draw_version": METHODS[name].draw_version, "post_version": METHODS[name].post_version} for name in plan.pipeline.methods
         },
         "machine": {"cores": os.cpu_count(), "platform": f"{platform.system()} {platform.machine()}", "python": platform.python_version()},
-        "command": command_of(plan),
+        "command": command_of(plan, typed_places(plan, settings)),
         "majority": _majority(folder, units, settings),
         "budget": [NOTHING_CHARGED] if plan.pipeline.reports else spending_sentences(folder, plan.units, settings),
         **({"reports": [one.as_json() for one in counted]} if plan.pipeline.reports else {}),
@@ -199,8 +199,8 @@ def _majority(folder: Path, units: list[Unit], settings: Settings) -> dict[str, 
     return accuracies
 
 
-def command_of(plan: Plan) -> str:
-    """What to type for the same run; the options are in plan.json."""
+def command_of(plan: Plan, places: Sequence[str] = ()) -> str:
+    """What to type for the same run, with the `typed_places` of clients' reports; the options are in plan.json."""
     grid = plan.as_json()["pipeline"]
     options = [f"--{name.replace('_', '-')} {','.join(map(str, grid[name]))}" for name in _GRID if grid[name]]
     models = [
@@ -211,7 +211,7 @@ def command_of(plan: Plan) -> str:
     queries = [f"--queries {plan.pipeline.queries}"] if plan.pipeline.queries else []
     draws = [f"--draws {plan.pipeline.draws}"] if plan.pipeline.draws > 1 else []
     window = [f"--window {plan.pipeline.window}"] if plan.pipeline.window else []
-    reports = [f"--reports {shlex.quote(PurePath(plan.pipeline.reports.at).name)}"] if plan.pipeline.reports else []
+    reports = [f"--reports {shlex.quote(place)}" for place in places]
     shared = set(plan.periods.values())  # the last period of a horizon is not that of a table that is released anew
     period = [f"--period {one}" for one in shared if len(shared) == 1]
     return " ".join(["dpicl run", plan.pipeline_name, *options, *queries, *draws, *window, *reports, *period, *models])
@@ -268,8 +268,8 @@ def _guarantees(plan: Plan, units: list[Unit], contracts: Mapping[str, Declared]
 
 def _statement(plan: Plan, method: Method, contract: Any, unit: Unit, cell: Cell, cost: Cost) -> str:
     """The guarantee of a cell: what its method says, or where clients report, what they are promised."""
-    asked = collections_of(plan, contract, unit) if plan.pipeline.reports else {}
-    if not asked:
+    collections = collections_of(plan, contract, unit) if plan.pipeline.reports else {}
+    if not collections:
         return method.statement(contract, unit, cell, cost)
     assert isinstance(method, RowMethod)
-    return asked[method.released_by(cell, asked)].statement
+    return collections[method.released_by(cell, collections)].statement

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from dpicl.contract.base import Frozen, Name, Rate, Text
-from dpicl.errors import ParameterError
+from dpicl.errors import DeclarationError, ParameterError
 from dpicl.methods import METHODS, Options, unit_of
 from dpicl.pipeline import MOST_TEXTS, Unit, parse_epsilon
 from dpicl.tabular.prompts.shots import MOST_SHOTS
@@ -79,14 +79,25 @@ class Schedule(Frozen):
         }
 
 
-class Reports(Frozen):
-    """Reports of real clients, which stand in the place of rows; how they were asked is in `options`."""
+PlaceText = Annotated[str, Field(pattern=r"\S", max_length=1000)]
 
-    at: Annotated[str, Field(min_length=1, max_length=1000)]
-    """A folder of files of reports, one such file, or an address `s3://…`; a relative path begins at the folder of pipelines.yaml."""
+
+class Reports(Frozen):
+    """Reports of real clients, which stand in the place of rows, and the words that clients were given with the contract."""
+
+    at: PlaceText
+    """A folder of files of reports, one such file, or an address `s3://…`; a relative path begins at the folder of pipelines.yaml. Neither
+    private rows nor a folder of them.
+    """
+    design: Literal["one-column", "pairs", "subset", "agreement"] = "subset"
+    """Which columns a client reports, `--design` of clients."""
+    columns: Annotated[int, Field(ge=1, le=64)] | None = None
+    """`subset` only: number of columns per report beside the label, `--columns` of clients."""
+    about: tuple[str, ...] = ()
+    """Attributes that clients are asked for beside the label, `--about` of clients; all if empty."""
     sending_epsilon: Annotated[float, Field(gt=0)] | None = None
     """Privacy parameter of one sending, where clients add noise anew for each period."""
-    close: Annotated[str, Field(min_length=1, max_length=1000)] | None = None
+    close: PlaceText | None = None
     """A folder in which each period that is counted is closed by a file: its counts stand, and further reports for it are late. If left out,
     each run counts what is there.
     """
@@ -172,11 +183,11 @@ class Pipeline(Frozen):
     def _reports_are_taken(self) -> Pipeline:
         if self.reports is None:
             return self
+        if self.kind != "grid":
+            raise ValueError(f"reports with kind {self.kind}, a table that reads neither rows nor reports; expected `kind: grid`")
         taking = [name for name, one in METHODS.items() if one.takes_reports]
-        if self.kind != "grid" or not {*self.methods} <= {*taking}:
-            raise ValueError(
-                f"reports with methods {', '.join(self.methods) or 'of none'}; expected {', '.join(taking)} alone, whose clients randomise"
-            )
+        if not {*self.methods} <= {*taking}:
+            raise ValueError(f"reports with methods {', '.join(self.methods)}; expected {', '.join(taking)} alone, whose clients randomise")
         if len(self.datasets) > 1:
             raise ValueError(f"reports with {len(self.datasets)} data sets; expected one: reports are made for one contract")
         return self
@@ -222,8 +233,14 @@ def override(pipeline: Pipeline, changes: Mapping[Any, object], source: str = "c
     """The pipeline with some keys overridden, validated like the file. Raises DeclarationError, which names the `source` of the changes."""
     fields = {name: Pipeline.earlier.get(name) for name, field in Pipeline.model_fields.items() if not field.exclude}
     unchanged = {name: getattr(pipeline, name) for name, earlier in fields.items() if not {name, earlier} & changes.keys()}
-    if pipeline.reports is not None and isinstance(place := changes.get("reports"), str):  # another place, and the same collection
-        changes = {**changes, "reports": pipeline.reports.model_copy(update={"at": place})}
+    if pipeline.reports is not None and "reports" in changes:
+        place = changes["reports"]
+        if place is None:  # rows would be read, and an account charged
+            raise DeclarationError(
+                source, "reports", "is null, of a pipeline that counts clients' reports", "another place, or no such key"
+            )
+        if isinstance(place, str):  # another place, and the same collection
+            changes = {**changes, "reports": {**pipeline.reports.model_dump(), "at": place}}
     return validate(Pipeline, {**unchanged, **changes}, source)
 
 

@@ -15,7 +15,7 @@ from dpicl.contract.periods import ONCE, clock, period_at, period_before, read_p
 from dpicl.contract.series import window_places
 from dpicl.engine.pipelines import Pipelines, find_pipeline, load_pipelines, override
 from dpicl.engine.quote import AccountQuote, quote_plan
-from dpicl.engine.received import as_asked, check_reports
+from dpicl.engine.received import as_received, check_reports, counting
 from dpicl.engine.run_folder import Plan, check_stored, check_versions, pin_contracts, read_plan, run_folder, write_plan
 from dpicl.engine.settings import Settings
 from dpicl.errors import BudgetError, DeclarationError, ModelRefusedError, ParameterError, PrivacyError
@@ -145,7 +145,7 @@ def draft_plan(
 ) -> Plan:
     """The plan that a pipeline and a user's changes make; nothing is checked against contracts yet but when they release."""
     pipelines = load_pipelines(settings.pipelines)
-    pipeline = as_asked(override(find_pipeline(pipelines, pipeline_name), changes), settings)
+    pipeline = counting(override(find_pipeline(pipelines, pipeline_name), changes), settings)
     if pipeline.shots and max(pipeline.shots) > MOST_SHOTS:
         raise ParameterError(
             "shots", max(pipeline.shots), f"at most {MOST_SHOTS} in a run, whose prompts hold them all; `dpicl protect` releases more"
@@ -256,7 +256,7 @@ def _check_unit(contract: Declared, unit: Unit, plan: Plan) -> None:
         method.refuse_run(contract)
     if plan.is_evaluated or isinstance(contract, TextContract):  # of a table `series` says which periods are made
         _check_periods(contract, unit, plan)
-    method.check(contract, unit)
+    method.check(contract if plan.pipeline.reports is None else as_received(contract), unit)
     method.releases(contract, unit)  # refuses what has no price
     if isinstance(contract, Contract):
         check_noise(contract, unit, anyway=plan.pipeline.anyway)

@@ -12,33 +12,39 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
 
+from dpicl.contract.declared import Declared
 from dpicl.contract.models import Contract
-from dpicl.contract.periods import ONCE
-from dpicl.engine.files import read_json
-from dpicl.engine.pipelines import Pipeline, Reports
+from dpicl.contract.periods import ONCE, clock, was_over
+from dpicl.engine.files import read_arrays, write_arrays
+from dpicl.engine.pipelines import Pipeline, Reports, load_pipelines
 from dpicl.engine.run_folder import Plan, UnitFolder, read_plan
 from dpicl.engine.settings import Settings
-from dpicl.errors import DataError, ParameterError, PrivacyError
+from dpicl.errors import DpiclError, ParameterError, PrivacyError, PublicDataError
 from dpicl.files.objects import SCHEME
 from dpicl.methods import tabular
 from dpicl.methods.collection import Collection
 from dpicl.pipeline import Cell, Unit
 from dpicl.tabular.local.tally import Tally
 from dpicl.tabular.reports.check import Checker
-from dpicl.tabular.reports.count import Received, count_reports
+from dpicl.tabular.reports.count import Counts, Received, count_open
 from dpicl.tabular.reports.files import report_files
+from dpicl.yaml_file import validate
 
 NOTHING_CHARGED = "No account is charged: clients pay from their own wallets, and rows of reports are post-processing."
 NO_TRUE_ROWS = "Nobody holds true rows here: baselines on these, which would show what privacy costs, are left out."
-FACTS, COUNTS = "reports/{dataset}.json", "reports/{dataset}.npz"
-"""Of a run: what was counted, and the counts by the name of their collection."""
+COUNTS = "reports/{dataset}.npz"
+"""Of a run: the counts by the name of their collection, and what became of the reports."""
+_FACTS = "facts"
+"""Beside the counts, in one file with them: else a run that is killed between two files would count anew."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +69,8 @@ class Counted:
         counts = hashlib.sha256(tally.stored.astype("<i8").tobytes()).hexdigest()
         named = hashlib.sha256(json.dumps([collection.name, period, counts]).encode()).hexdigest()
         errors = collection.column_errors(tally.clients)
-        told = collection.epsilon, collection.sending_epsilon, collection.variant.design
-        return Counted(collection.name, period, *told, named, collection.statement, errors, received)
+        words = collection.epsilon, collection.sending_epsilon, collection.variant.design
+        return Counted(collection.name, period, *words, named, collection.statement, errors, received)
 
     @staticmethod
     def read(stored: Mapping[str, Any]) -> Counted:
@@ -81,18 +87,45 @@ def place_of(stated: str, settings: Settings) -> str:
     return stated if stated.startswith(SCHEME) else str(settings.pipelines.parent / stated)
 
 
-def closing_file(reports: Reports, collection: Collection, period: str, settings: Settings) -> Path | None:
+def typed_places(plan: Plan, settings: Settings) -> list[str]:
+    """What to type for the reports that a run counts, without a folder of this machine; nothing where there are none, or pipelines.yaml says it."""
+    if (reports := plan.pipeline.reports) is None:
+        return []
+    with suppress(DpiclError):  # it may have changed meanwhile
+        pipeline = load_pipelines(settings.pipelines).pipelines.get(plan.pipeline_name)
+        if pipeline and pipeline.reports and place_of(pipeline.reports.at, settings) == reports.at:
+            return []
+    return [reports.at if reports.at.startswith(SCHEME) else PurePath(reports.at).name]
+
+
+def as_received(contract: Declared) -> Declared:
+    """A contract without the rule on missing values: of what clients send no row's content decides whether it is counted."""
+    if not isinstance(contract, Contract):
+        return contract
+    return contract.model_copy(update={"source": contract.source.model_copy(update={"missing": None})})
+
+
+def closing_file(reports: Reports, collection: Collection, period: str) -> Path | None:
     """The file that closes a period of a collection; none where periods stay open."""
-    return None if reports.close is None else Path(place_of(reports.close, settings)) / f"{period}-{collection.name[:12]}.npz"
+    return None if reports.close is None else Path(reports.close) / f"{period}-{collection.name[:12]}.npz"
 
 
-def as_asked(pipeline: Pipeline, settings: Settings) -> Pipeline:
-    """A pipeline whose options say how the clients were asked whose reports it takes; any other as it is."""
-    if pipeline.reports is None:
+def counting(pipeline: Pipeline, settings: Settings) -> Pipeline:
+    """A pipeline as it is planned: of one that takes reports, places are the same for every process, and options say how clients were asked.
+
+    Raises:
+        DpiclError: the options say otherwise, or no client answers so.
+    """
+    if (reports := pipeline.reports) is None:
         return pipeline
-    contract = settings.contract(pipeline.datasets[0])
-    chosen = {name: tabular(name).as_asked(contract, getattr(pipeline.options, name)) for name in pipeline.methods}
-    return pipeline.model_copy(update={"options": pipeline.options.model_copy(update=chosen)})
+    contract, words = settings.contract(pipeline.datasets[0]), reports.model_dump(include={"design", "columns", "about"})
+    chosen = {name: tabular(name).collection_options(contract, getattr(pipeline.options, name), words) for name in pipeline.methods}
+    places = {name: place_of(stated, settings) for name, stated in (("at", reports.at), ("close", reports.close)) if stated is not None}
+    changed = {
+        "options": pipeline.options.model_copy(update=chosen),
+        "reports": validate(Reports, reports.model_dump() | places, "reports"),
+    }
+    return pipeline.model_copy(update=changed)
 
 
 def collections_of(plan: Plan, contract: Contract, unit: Unit) -> dict[Cell, Collection]:
@@ -105,7 +138,8 @@ def check_reports(reports: Reports, plan: Plan, contract: Contract, settings: Se
     """What a run refuses before a report is read.
 
     Raises:
-        PrivacyError: the contract is a benchmark's; ParameterError: no client answers so, or a period cannot be closed.
+        PrivacyError: the contract is a benchmark's, or the place is private; ParameterError: no client answers so, or a period cannot be
+        closed.
         DataError: there are no reports at that place; SourceError: the store does not say.
     """
     if contract.privacy.budget.benchmark:
@@ -114,19 +148,31 @@ def check_reports(reports: Reports, plan: Plan, contract: Contract, settings: Se
         )
     for unit in plan.units.values():
         collections_of(plan, contract, unit)
-    report_files(place_of(reports.at, settings))
+    if not reports.at.startswith(SCHEME):
+        _check_apart(Path(reports.at).resolve(), settings)
+    report_files(reports.at)
     if reports.close is not None:
-        _check_closing(reports.close, plan.period_of(contract.name), settings)
+        _check_closing(reports.close, plan.period_of(contract.name))
 
 
-def _check_closing(close: str, period: str, settings: Settings) -> None:
-    folder = Path(place_of(close, settings))
-    if close.startswith(SCHEME) or (folder.exists() and not folder.is_dir()):
+def _check_apart(place: Path, settings: Settings) -> None:
+    """Refuse a place of private rows: how many lines and files there are is published as so many reports of a kind."""
+    for name, private in (("DPICL_DATA", settings.data), ("the private files of DPICL_HOME", settings.private_home)):
+        if private is not None and (place.is_relative_to(private.resolve()) or private.resolve().is_relative_to(place)):
+            raise PrivacyError(f"reports={place.name}: is, holds or lies in {name}; expected a place that has nothing but clients' reports")
+
+
+def _check_closing(close: str, period: str) -> None:
+    folder = Path(close)
+    there = next(one for one in (folder, *folder.parents) if os.path.exists(one)) if not close.startswith(SCHEME) else folder  # noqa: PTH110 - false where it may not be looked
+    if not there.is_dir():
         raise ParameterError("close", folder.name, "a folder of this machine")
     if period == ONCE:  # the first run would close it for good, and every later report be late
         raise ParameterError(
             "close", folder.name, "no such key where reports have no period; or `releases: {every: day}` in the contract, or --period"
         )
+    if not was_over(period, clock()):
+        raise ParameterError("period", period, "one that is over, where `close` says that what comes afterwards is late")
 
 
 def count_collection(
@@ -135,20 +181,28 @@ def count_collection(
     period: str = ONCE,
     *,
     close: Path | None = None,
+    folder: Path | None = None,
     progress: Callable[[int, int], Any] = lambda done, total: None,
-) -> tuple[Tally, Received]:
-    """The counts of the reports to a collection; the arguments are those of `count_reports`. Raises DataError: no report counts."""
+) -> Counts:
+    """The counts of the reports to a collection; the arguments are those of `count_open`. Raises PublicDataError: no report counts."""
     checker = Checker(collection.name, collection.sent_questions, period)
-    tally, received = count_reports(place, checker, close=close, progress=progress)
-    if not tally.clients:
-        raise DataError(collection.contract.name, f"no report counts: {received}")
-    return tally, received
+    counts = count_open(place, checker, close=close, folder=folder, progress=progress)
+    if not counts.tally.clients:
+        raise PublicDataError(collection.contract.name, f"no report counts: {counts.received}")
+    return counts
+
+
+def write_counted(run: Path, dataset: str, tallies: Mapping[str, Tally], counted: Sequence[Counted]) -> None:
+    """Store what was counted, by the name of each collection: whole, and once."""
+    facts = json.dumps([one.as_json() for one in counted]).encode()
+    arrays = {name: tally.stored for name, tally in tallies.items()}
+    write_arrays(run / COUNTS.format(dataset=dataset), {**arrays, _FACTS: np.frombuffer(facts, np.uint8)})
 
 
 def counted_of(run: Path, dataset: str) -> list[Counted]:
     """What a run has counted of every collection; nothing where it has counted none."""
-    path = run / FACTS.format(dataset=dataset)
-    return [Counted.read(one) for one in read_json(path)] if path.exists() else []
+    path = run / COUNTS.format(dataset=dataset)
+    return [Counted.read(one) for one in json.loads(read_arrays(path)[_FACTS].tobytes())] if path.exists() else []
 
 
 def read_tallies(folder: UnitFolder, stored: Mapping[str, np.ndarray]) -> dict[Cell, Tally]:

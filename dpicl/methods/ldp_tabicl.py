@@ -27,9 +27,9 @@ from typing import Any, ClassVar, get_args
 import numpy as np
 
 from dpicl.contract.models import Contract
-from dpicl.errors import PrivacyError
+from dpicl.errors import ParameterError, PrivacyError
 from dpicl.methods.base import Trust
-from dpicl.methods.collection import DEFAULT_DESIGN, Collection
+from dpicl.methods.collection import Collection
 from dpicl.methods.common import Cost, epsilon_of
 from dpicl.methods.ldp_collection import (
     Collected,
@@ -104,16 +104,24 @@ class LdpTabicl(RowMethod[Collected]):
         design = "agreement" if stated.get("columns") is None and suits_agreement(sizes, epsilon) else "subset"
         return {"design": design, "estimator": usual_estimator(sizes), **shown}
 
-    def as_asked(self, contract: Contract, options: LdpOptions) -> LdpOptions:
+    def collection_options(self, contract: Contract, options: LdpOptions, words: Mapping[str, Any]) -> LdpOptions:
         """See `TabularMethod`."""
-        usual = {"design": DEFAULT_DESIGN, "estimator": usual_estimator(encoding_of(contract, LdpVariant()).sizes)}
+        usual = {**words, "estimator": usual_estimator(encoding_of(contract, LdpVariant()).sizes)}
+        collection = validate(LdpVariant, usual, "reports").model_dump()
 
-        def asked(chosen: LdpVariant) -> dict[str, Any]:
-            stated = {name: getattr(chosen, name) for name in type(chosen).model_fields}
-            return {**stated, **{name: choice for name, choice in usual.items() if name not in chosen.model_fields_set}}
+        def counted(chosen: LdpVariant) -> dict[str, Any]:
+            stated = {name: getattr(chosen, name) for name in chosen.model_fields_set}
+            for name in {*stated} & {*collection} - {"estimator"}:
+                if stated[name] != collection[name]:
+                    raise ParameterError(
+                        f"options.{self.name}.{name}",
+                        stated[name],
+                        "no such option: how clients are asked stands beside the place of their reports, `reports: {at: PLACE, design: …}`",
+                    )
+            return {**collection, **stated}
 
-        variants = {name: asked(chosen) for name, chosen in options.variants.items()}
-        return validate(LdpOptions, {**asked(options), "variants": variants}, f"options.{self.name} with reports")
+        variants = {name: counted(chosen) for name, chosen in options.variants.items()}
+        return validate(LdpOptions, {**counted(options), "variants": variants}, f"options.{self.name} with reports")
 
     def collections(self, contract: Contract, unit: Unit, sending_epsilon: float | None) -> dict[Cell, Collection]:
         """See `TabularMethod`."""

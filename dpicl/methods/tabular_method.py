@@ -74,8 +74,10 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
         """These releases from all batches of a table, in order; draws the noise."""
         raise NotImplementedError
 
-    def as_asked(self, contract: Contract, options: Any) -> Any:
-        """Its options where clients' reports are counted: what is not stated is as clients are asked where nobody says otherwise."""
+    def collection_options(self, contract: Contract, options: Any, words: Mapping[str, Any]) -> Any:
+        """Its options where clients' reports are counted: how clients are asked is as these words say, `design`, `columns` and `about`; the
+        estimator is the usual one where none is stated. Raises DpiclError: the options say otherwise, or no client answers so.
+        """
         raise NotImplementedError
 
     def collections(self, contract: Contract, unit: Unit, sending_epsilon: float | None) -> dict[Cell, Collection]:
@@ -95,7 +97,7 @@ class TabularMethod(Method, Generic[Drawn], abstract=True):
             ("baselines", cls.baselines_read != "none", "baselines_read"),
             ("count", cls.merge is not TabularMethod.merge, "merge"),
             ("collections", cls.takes_reports, "takes_reports"),
-            ("as_asked", cls.takes_reports, "takes_reports"),
+            ("collection_options", cls.takes_reports, "takes_reports"),
             *([("series", True, "makes_series")] if cls.makes_series else []),
         )
 

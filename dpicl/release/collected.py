@@ -108,10 +108,10 @@ def collect(
     how: dict[str, Any] = {"design": design, "columns": columns, "about": about, "sending_epsilon": sending_epsilon, "estimator": estimator}
     collection = Collection.of(contract, epsilon=epsilon, **how)
     period = read_period(period)
-    tally, received = count_collection(collection, reports, period, close=close, progress=progress)
+    counts = count_collection(collection, reports, period, close=close, progress=progress).closed()
     unit = _unit(collection, shots)
-    published = Published(contract, unit, Cell("reports", epsilon), tally, period, (), settings)
-    return CollectedRelease(published, collection, received)
+    published = Published(contract, unit, Cell("reports", epsilon), counts.tally, period, (), settings)
+    return CollectedRelease(published, collection, counts.received)
 
 
 def _unit(collection: Collection, shots: int) -> Unit:

@@ -17,27 +17,29 @@ WHAT_ERRORS_ARE = (
 )
 
 
-def told(counted: Sequence[Counted]) -> Iterator[str]:
-    """Of each collection: its reports by kind, its name and promise, and its noise, in sentences for the first screen."""
-    for one in counted:
+def sentences_of(counted: Sequence[Counted], *, with_answers: bool) -> Iterator[str]:
+    """Of each collection: its reports by kind, its name and promise, and its noise, in sentences for the first screen; and what intervals of
+    accuracies do not hold, in a run with answers.
+    """
+    for place, one in enumerate(counted):
         which = f"ε = {words.epsilon(one.epsilon)}" + (f", period {one.period}" if one.period != ONCE else "")
         yield f"Clients' reports, {which}: {one.received}"
-        yield one.statement
+        if one.statement not in (before.statement for before in counted[:place]):
+            yield one.statement
         yield (
             f"The release is {one.release[:_SHOWN]}, named by what was counted: further reports make another one, and the same ones the same bytes."
         )
         if one.errors:
             yield _noise(one)
+    if with_answers and any(one.errors for one in counted):
+        yield "Intervals of accuracies are over queries, and do not hold the noise of randomised response."
 
 
 def _noise(one: Counted) -> str:
     name, worst = max(one.errors.items(), key=lambda column: column[1])
     best = min(one.errors.values())
     least = "" if best == worst else f"{100 * best:.2g} % to "
-    return (
-        f"Error bars of randomised response: shares of a column are off by {least}{100 * worst:.2g} % ({name}) on average. Intervals of accuracies "
-        "are over queries, and do not hold it."
-    )
+    return f"Error bars of randomised response: shares of a column are off by {least}{100 * worst:.2g} % ({name}) on average."
 
 
 def section(counted: Sequence[Counted]) -> list[Block]:

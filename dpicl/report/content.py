@@ -83,7 +83,7 @@ def _opening(run: Run, gains: pd.DataFrame, figures: Figures) -> Iterator[Block]
     stated = [(guarantee.method, guarantee.dataset) for guarantee in manifest.guarantees]
     methods = list(dict.fromkeys([*results["method"], *(method for method, _ in stated)])) or manifest.grid.methods
     yield Text(sentences.what_was_run(manifest, methods, _datasets(run) or manifest.grid.datasets, has_answers=len(results) > 0), "lead")
-    yield from map(Text, clients.told(manifest.reports))
+    yield from map(Text, clients.sentences_of(manifest.reports, with_answers=len(results) > 0))
     yield from (Text(f"{sentence[:1].upper()}{sentence[1:]}.") for sentence in promised(manifest))
     if odds := in_odds(manifest):
         yield Text(odds)

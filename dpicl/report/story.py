@@ -9,7 +9,7 @@ import pandas as pd
 
 from dpicl.report import words
 from dpicl.report.blocks import Bullets, Report
-from dpicl.report.clients import told
+from dpicl.report.clients import sentences_of
 from dpicl.report.decision import BESIDE, MOST, better_from, decision, fitted, leading, promised
 from dpicl.report.gains import gains_of
 from dpicl.report.load import Manifest, Run
@@ -25,7 +25,7 @@ def story(run: Run) -> list[str]:
     more = [f"and {len(came) - MOST} more in the report"] if len(came) > MOST else []
     return [
         *smaller(run.manifest),
-        *told(run.manifest.reports),
+        *_counted(run),
         *promised(run.manifest),
         *came[:MOST],
         *more,
@@ -36,8 +36,12 @@ def story(run: Run) -> list[str]:
 
 def overview(run: Run, about: str) -> Report:
     """The same on one page, with what private data add in a table; `about` says which run it is."""
-    facts = Bullets((*smaller(run.manifest), *told(run.manifest.reports), *promised(run.manifest), *paid(run.manifest), *_meaning(run)))
+    facts = Bullets((*smaller(run.manifest), *_counted(run), *promised(run.manifest), *paid(run.manifest), *_meaning(run)))
     return Report(run.manifest.title, about, (facts, *decision(run, gains_of(run))), ())
+
+
+def _counted(run: Run) -> Iterator[str]:
+    return sentences_of(run.manifest.reports, with_answers=len(run.results) > 0)
 
 
 def _meaning(run: Run) -> list[str]:

@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import yaml
 
 from dpicl.contract.periods import clock, period_before
-from dpicl.engine.artefacts import read_draws
+from dpicl.engine import received
+from dpicl.engine.artefacts import read_draws, remove_private, table_folder
 from dpicl.engine.execute import InProcess, run_units
 from dpicl.engine.forecast import forecast
-from dpicl.engine.pipelines import load_pipelines
+from dpicl.engine.pipelines import Reports, load_pipelines
 from dpicl.engine.plan import make_plan, plan_for
-from dpicl.engine.received import NOTHING_CHARGED, counted_of
+from dpicl.engine.received import NOTHING_CHARGED, counted_of, typed_places
 from dpicl.engine.run_folder import open_unit
 from dpicl.engine.settings import Settings
 from dpicl.engine.stages.draw import derive_stage
 from dpicl.engine.stages.receive import receive
-from dpicl.report.clients import told
+from dpicl.errors import DataError, ParameterError
+from dpicl.methods.collection import DESIGNS
+from dpicl.report.clients import sentences_of
 from dpicl.report.stages import report_steps
 from dpicl.session import Session
 from dpicl.tabular.reports.closed import Closed
+from dpicl.tabular.reports.distinct import Parted
 from tests.cli.test_client_years import FIRST, SECOND, reports
 from tests.cli.test_collect import holders
 from tests.harness import Place, call_main, complaint, content, install, rows, run_here, said, shop
@@ -50,8 +55,9 @@ def sent(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
 
 
 @pytest.fixture
-def shop_place(place: Place, sent: dict[str, list[str]]) -> Place:
-    """A contract with public queries, whose source is not there, and a folder of reports."""
+def shop_place(place: Place, sent: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch) -> Place:
+    """A contract with public queries, whose source is not there, and a folder of reports; of a time at which the periods are over."""
+    monkeypatch.setattr(received, "clock", lambda: datetime(2026, 12, 4, tzinfo=UTC))
     install(place, shop(private=True), "")
     (place.root / "data" / "shop.csv").unlink()
     deliver(place, "once.jsonl", sent["once"])
@@ -93,7 +99,7 @@ def test_a_run_counts_reports_and_reads_no_row_and_charges_nobody_and_names_no_c
     assert {"icl", "lr"} <= {row["system"] for row in measured} and {row["auc"] for row in measured} - {""}, "public queries were asked"
     manifest = (run / "manifest.json").read_text()
     assert str(shop_place.root) not in manifest, "a path of this machine"
-    assert "--reports reports" in json.loads(manifest)["command"]
+    assert "--reports" not in json.loads(manifest)["command"], "pipelines.yaml says it"
     stored = b"".join([*content(run).values(), caplog.text.encode()])
     names = [json.loads(line)["who"] for line in sent["once"]]
     assert names and not [who for who in names if who.encode() in stored or bytes.fromhex(who) in stored]
@@ -134,7 +140,11 @@ def test_a_period_that_is_over_is_closed_and_later_runs_count_others_as_late(sho
     assert (first.counted, first.late, first.elsewhen) == (200, 0, 300)
     assert (again.counted, again.late, again.elsewhen, again.closed_with) == (200, 100, 600, 200)
     assert counted[0].release == counted[1].release != counted[2].release
-    assert second.counted == 300 and f"period {SECOND}: 900 reports: 300 counted, 300 late" in " ".join(told(counted))
+    assert second.counted == 300 and f"period {SECOND}: 900 reports: 300 counted, 300 late" in " ".join(
+        sentences_of(counted, with_answers=True)
+    )
+    whole = [list(sentences_of(counted[:2], with_answers=answers)) for answers in (True, False)]
+    assert whole[0][:-1] == whole[1] and "Intervals of accuracies" in whole[0][-1] and whole[1].count(counted[0].statement) == 1
     (closed, _) = sorted((shop_place.root / "closed").iterdir())
     assert closed.name.startswith(f"{FIRST}-") and closed.stat().st_mode & 0o777 == 0o600
     assert (shop_place.root / "closed").stat().st_mode & 0o777 == 0o700
@@ -176,6 +186,83 @@ def test_of_two_levels_a_report_states_one_sending_and_all_of_them(shop_place: P
     assert "8-LDP before they leave it, however often they are sent, and 4-LDP in any one sending" in (run / "report.md").read_text()
 
 
+def test_a_night_that_fails_closes_no_period_of_any_collection(shop_place: Place, sent: dict[str, list[str]]) -> None:
+    planned(shop_place, reports={"at": "reports", "close": "closed"}, epsilons=[EPSILON, "3"])
+    deliver(shop_place, "once.jsonl", sent[FIRST])
+    with (
+        shop_place.entered(),
+        pytest.raises(DataError, match="no report counts: 300 reports: 0 counted, 300 of another collection") as refused,
+    ):
+        received_run("r", FIRST)
+    assert "300 of another collection" in str(refused.value), "what a server stores has the counts, which are public"
+    assert not (shop_place.root / "closed").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_a_mistake_of_the_pipeline(shop_place: Place, sent: dict[str, list[str]]) -> None:
+    planned(shop_place, reports={"at": "reports", "close": "/proc/self/closed"})
+    deliver(shop_place, "once.jsonl", sent[FIRST])
+    with shop_place.entered(), pytest.raises(ParameterError, match="close=closed: expected a folder that can be written"):
+        received_run("r", FIRST)
+
+
+def test_a_killed_count_leaves_pseudonyms_where_the_run_deletes_private_files(shop_place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    planned(shop_place)
+    sorted_in, add = list[Path](), Parted.add
+    monkeypatch.setattr(Parted, "add", lambda parted, answers: (sorted_in.append(parted._folder), add(parted, answers)))
+    with shop_place.entered():
+        received_run("r")
+        (left,) = {*sorted_in}
+        assert left.parent == table_folder(Settings.current(), "shop", shop_place.run("r"))
+        left.mkdir()
+        remove_private(shop_place.run("r"), Settings.current())
+    assert not left.exists()
+
+
+def test_every_design_of_clients_is_one_of_a_pipeline() -> None:
+    assert get_args(Reports.model_fields["design"].annotation) == DESIGNS
+
+
+@pytest.mark.parametrize("words", [{"design": "pairs", "about": ["band"]}, {"design": "agreement"}, {"columns": 1}], ids=str)
+def test_a_run_counts_what_clients_were_asked_in_other_words(
+    shop_place: Place, tmp_path_factory: pytest.TempPathFactory, words: dict[str, Any]
+) -> None:
+    contract = tmp_path_factory.mktemp("words") / "shop.yaml"
+    contract.write_text(yaml.safe_dump(shop(private=True), sort_keys=False))
+    typed = [part for name, value in words.items() for part in (f"--{name}", *(value if isinstance(value, list) else [str(value)]))]
+    deliver(shop_place, "once.jsonl", reports(contract, holders(100), "--epsilon", EPSILON, "--cap", "100", *typed))
+    planned(shop_place, reports={"at": "reports", **words}, options={"ldp_tabicl": {"variants": {"em": {"estimator": "em"}}}})
+    with shop_place.entered():
+        run = planned_run("r")
+        (counted,) = counted_of(run, "shop")
+        collected = Session().collect("shop", shop_place.root / "reports", epsilon=float(EPSILON), **words)
+    assert counted.received.counted == 100 and counted.collection == collected.collection.name
+    assert {"icl", "icl-em"} <= {row["system"] for row in rows(run / "results.csv")}
+    assert collected.statement in (run / "report.md").read_text()
+
+
+def test_a_contract_whose_rows_may_lack_values_is_counted(shop_place: Place) -> None:
+    planned(shop_place)
+    contract = shop_place.root / "contracts" / "shop.yaml"
+    content = yaml.safe_load(contract.read_text())
+    contract.write_text(yaml.safe_dump({**content, "source": {**content["source"], "missing": "drop"}}, sort_keys=False))
+    deliver(shop_place, "once.jsonl", reports(contract, holders(20), "--epsilon", EPSILON, "--cap", "100"))
+    with shop_place.entered():
+        assert counted_of(received_run("r"), "shop")[0].received.counted == 20
+
+
+def test_a_place_is_the_same_for_every_process_and_the_command_names_no_folder(shop_place: Place) -> None:
+    planned(shop_place, reports={"at": "reports", "close": "closed"})
+    with shop_place.entered():
+        settings = Settings.current()
+        stated, typed = (
+            plan_for("nightly", changes, settings, period="2025-01-01") for changes in ({}, {"reports": "s3://bucket/pre/reports"})
+        )
+        assert json.loads(json.dumps(stated.as_json()))["pipeline"]["reports"]["at"] == str(shop_place.root / "reports")
+        assert stated.pipeline.reports and stated.pipeline.reports.close == str(shop_place.root / "closed")
+        other = plan_for("nightly", {"reports": str(shop_place.root / "once more")}, settings, period="2025-01-01")
+        assert [typed_places(one, settings) for one in (stated, typed, other)] == [[], ["s3://bucket/pre/reports"], ["once more"]]
+
+
 @pytest.mark.exhaustive
 def test_variants_that_differ_in_the_estimator_count_the_same_collection(shop_place: Place) -> None:
     planned(shop_place, options={"ldp_tabicl": {"variants": {"leaves": {"estimator": "tree"}}}})
@@ -191,7 +278,7 @@ def test_a_run_goes_on_with_what_it_has_counted_whatever_comes_or_goes(shop_plac
     with shop_place.entered():
         run = received_run("r")
         first = content(run)
-        (run / "reports" / "shop.json").unlink()
+        shutil.rmtree(run / UNIT)
         deliver(shop_place, "once.jsonl", sent["once"][:100])
         receive(str(run), "shop")
         assert content(run) == first and counted_of(run, "shop")[0].received.counted == 300
@@ -248,8 +335,34 @@ def test_of_two_commands_that_close_a_period_the_second_counts_what_the_first_cl
         (("--period", "soon"), {}, "period="),
         (
             (),
-            {"options": {"ldp_tabicl": {"design": "all-columns", "estimator": "simplex"}}},
-            "expected one of one-column, pairs, subset, agreement",
+            {"options": {"ldp_tabicl": {"encoding": "one-hot"}}},
+            "options.ldp_tabicl.encoding=one-hot: expected no such option: how clients are asked stands beside the place",
+        ),
+        (
+            (),
+            {"options": {"ldp_tabicl": {"design": "pairs", "estimator": "em"}}},
+            "options.ldp_tabicl.design=pairs: expected no such option",
+        ),
+        ((), {"reports": {"at": "reports", "design": "all-columns"}}, "pairs', 'subset' or 'agreement'"),
+        ((), {"reports": {"at": "reports", "design": "pairs", "columns": 1}}, "columns with design pairs; expected `design: subset`"),
+        ((), {"reports": {"at": "reports", "about": ["nobody"]}}, "nobody"),
+        ((), {"reports": {"at": " "}}, "reports.at"),
+        (("--reports", ""), {}, "reports='': expected a folder, a file or an address"),
+        (("--reports", "data"), {}, "reports=data: is, holds or lies in DPICL_DATA"),
+        (("--reports", "data/shop_queries.csv"), {}, "reports=shop_queries.csv: is, holds or lies in DPICL_DATA"),
+        (("--reports", "."), {}, "holds or lies in DPICL_DATA"),
+        (("--reports", "home/private"), {}, "lies in the private files of DPICL_HOME"),
+        (
+            (),
+            {"kind": "amplification"},
+            "reports with kind amplification, a table that reads neither rows nor reports; expected `kind: grid`",
+        ),
+        ((), {"schedule": {"cron": "0 2 * * *", "parameters": {"reports": None}}}, "reports: is null, of a pipeline that counts"),
+        (("--period", "2999-12-01"), {"reports": {"at": "reports", "close": "closed"}}, "period=2999-12-01: expected one that is over"),
+        (
+            ("--period", "2025-12-01"),
+            {"reports": {"at": "reports", "close": "reports/once.jsonl/deep"}},
+            "close=deep: expected a folder of",
         ),
         ((), {"options": {"ldp_tabicl": {"estimator": "clip"}}}, "expected log-linear, em or tree"),
         ((), {"reports": {"at": "reports", "sending_epsilon": 9}}, "below the permanent answer's"),
@@ -273,4 +386,3 @@ def test_a_dry_run_and_a_forecast_say_that_nothing_is_charged(shop_place: Place,
     with shop_place.entered():
         assert NOTHING_CHARGED in said(capsys, "run", "nightly", "--dry-run")
         assert "nightly: no account is charged" in said(capsys, "forecast")
-        assert "nightly: no account is charged" in said(capsys, "budget")

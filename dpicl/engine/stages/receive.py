@@ -8,56 +8,70 @@ Reports that come while a run goes on, is killed or is resumed are not of that r
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
 
-from dpicl.engine.artefacts import gather
-from dpicl.engine.files import read_arrays, write_arrays, write_json
-from dpicl.engine.received import COUNTS, FACTS, Counted, closing_file, collections_of, count_collection, place_of, read_tallies
+from dpicl.engine.artefacts import gather, table_folder
+from dpicl.engine.files import read_arrays
+from dpicl.engine.received import (
+    COUNTS,
+    Counted,
+    closing_file,
+    collections_of,
+    count_collection,
+    counted_of,
+    read_tallies,
+    write_counted,
+)
 from dpicl.engine.run_folder import Plan, UnitFolder, open_unit, read_plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.stage import stage, timed
+from dpicl.errors import ParameterError
 from dpicl.methods.collection import Collection
-
-_FACTS = "facts"
-"""Beside the counts, in one file with them: else a run that is killed between two files would count anew."""
+from dpicl.tabular.reports.count import Counts
 
 
 @stage("receive", "receive {dataset}", "owner")  # it alone needs the keys of a store
 def receive(run: str, dataset: str) -> str:
     """Count the reports to a data set's collections."""
-    folder, settings = Path(run), Settings.current()
+    folder = Path(run)
     plan = read_plan(folder)
     units = [open_unit(run, key) for key, unit in plan.units.items() if unit.dataset == dataset]
-    counts = folder / COUNTS.format(dataset=dataset)
-    if not counts.exists():
+    path = folder / COUNTS.format(dataset=dataset)
+    if not path.exists():
         with timed(folder, dataset, "receive"):
-            asked = [one for unit in units for one in collections_of(plan, unit.contract, unit.unit).values()]
-            write_arrays(counts, _count({one.name: one for one in asked}, plan, settings))
-    stored = read_arrays(counts)
-    facts = json.loads(stored.pop(_FACTS).tobytes())
-    write_json(folder / FACTS.format(dataset=dataset), facts)
+            every = [one for unit in units for one in collections_of(plan, unit.contract, unit.unit).values()]
+            _count(folder, dataset, plan, {one.name: one for one in every})
+    stored = read_arrays(path)
     for unit in units:
         _hand_over(unit, plan, stored)
-    return " ".join(str(Counted.read(one).received) for one in facts)
+    return " ".join(str(one.received) for one in counted_of(folder, dataset))
 
 
-def _count(collections: dict[str, Collection], plan: Plan, settings: Settings) -> dict[str, np.ndarray]:
-    """The counts by the name of their collection, and what became of the reports."""
-    reports = plan.pipeline.reports
+def _count(run: Path, dataset: str, plan: Plan, collections: dict[str, Collection]) -> None:
+    """Count every collection, and then close its period: a run that fails in between has closed nothing."""
+    reports, period = plan.pipeline.reports, plan.period_of(dataset)
     assert reports is not None
-    arrays, facts = {}, []
-    for name, collection in collections.items():
-        period = plan.period_of(collection.contract.name)
-        close = closing_file(reports, collection, period, settings)
-        if close is not None:
-            close.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        tally, received = count_collection(collection, place_of(reports.at, settings), period, close=close)
-        arrays[name] = tally.stored
-        facts.append(Counted.of(collection, period, tally, received).as_json())
-    return {**arrays, _FACTS: np.frombuffer(json.dumps(facts).encode(), np.uint8)}
+    folder = table_folder(Settings.current(), dataset, run)  # where pseudonyms that a killed count leaves go with the run's private files
+    still_open = {
+        name: count_collection(one, reports.at, period, close=closing_file(reports, one, period), folder=folder)
+        for name, one in collections.items()
+    }
+    counts = {name: _closed(one) for name, one in still_open.items()}
+    facts = [Counted.of(collections[name], period, one.tally, one.received) for name, one in counts.items()]
+    write_counted(run, dataset, {name: one.tally for name, one in counts.items()}, facts)
+
+
+def _closed(counts: Counts) -> Counts:
+    """See `Counts`. Raises ParameterError: the folder cannot be written."""
+    if counts.close is None:
+        return counts
+    try:
+        counts.close.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return counts.closed()
+    except OSError as error:
+        raise ParameterError("close", counts.close.parent.name, f"a folder that can be written ({error.strerror})") from None
 
 
 def _hand_over(unit: UnitFolder, plan: Plan, stored: dict[str, np.ndarray]) -> None:

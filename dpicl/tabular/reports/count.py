@@ -72,14 +72,48 @@ _WORDS = {
 _FILES = {"files": "read", "damaged_files": "of them damaged", "other_files": "of another kind left alone"}
 
 
+@dataclass(frozen=True)
+class Counts:
+    """What was counted of a period; it is open still, where `close` and `who` are both there."""
+
+    tally: Tally
+    received: Received
+    place: str
+    checker: Checker
+    close: Path | None
+    folder: Path | None
+    who: np.ndarray | None
+    """Whose reports count, if the period is to be closed with them."""
+
+    def closed(self) -> Counts:
+        """The same once the period is closed, where it is to be; or what another command has closed meanwhile."""
+        if self.close is None or self.who is None or Closed(self.tally, self.who).write(self.close, self.checker):
+            return self
+        return count_open(self.place, self.checker, close=self.close, folder=self.folder).closed()
+
+
 def count_reports(
     place: str, checker: Checker, *, close: Path | None = None, progress: Callable[[int, int], Any] = lambda done, total: None
 ) -> tuple[Tally, Received]:
-    """The counts of all valid reports at a place, each client's once, and what became of the others.
+    """As `count_open`, and the period is closed where it is to be."""
+    counts = count_open(place, checker, close=close, progress=progress).closed()
+    return counts.tally, counts.received
+
+
+def count_open(
+    place: str,
+    checker: Checker,
+    *,
+    close: Path | None = None,
+    folder: Path | None = None,
+    progress: Callable[[int, int], Any] = lambda done, total: None,
+) -> Counts:
+    """The counts of all valid reports at a place, each client's once, and what became of the others; no period is closed.
 
     Args:
         place: a file, a folder, or an address of a store; see `report_files`.
-        close: a file that closes the period: made now, or if it is there its counts stand and reports of other clients are late.
+        close: a file that is to close the period: if it is there its counts stand and reports of other clients are late.
+        folder: where answers are sorted; that for temporary files if left out.
         progress: called with how many files were read, and of how many.
 
     Raises:
@@ -89,7 +123,7 @@ def count_reports(
     closed = Closed.read(close, checker) if close is not None and close.exists() else None
     files, others = report_files(place)
     counts, tally, who = Counter(files=len(files), other_files=others), Tally.empty(checker.questions), [np.empty(0, dtype="S16")]
-    with Parted(checker.questions) as parted:
+    with Parted(checker.questions, folder) as parted:
         for done, file in enumerate(files):
             progress(done, len(files))
             counts.update(_put(file, checker, parted))
@@ -103,9 +137,9 @@ def count_reports(
                 who.append(as_bytes(answers.who))
     if closed is not None:
         tally = closed.tally
-    elif close is not None and tally.clients and not Closed(tally, np.sort(np.concatenate(who))).write(close, checker):
-        return count_reports(place, checker, close=close, progress=progress)  # by what was closed meanwhile
-    return tally, Received(**(counts + parted.counts), closed_with=None if closed is None else tally.clients)
+    received = Received(**(counts + parted.counts), closed_with=None if closed is None else tally.clients)
+    closing = None if closed is not None or close is None or not tally.clients else np.sort(np.concatenate(who))
+    return Counts(tally, received, place, checker, close, folder, closing)
 
 
 def _put(file: Place, checker: Checker, parted: Parted) -> Counter[str]:

@@ -40,18 +40,20 @@ _OPTIONS = pa_ipc.IpcWriteOptions(compression="lz4")
 
 
 class Parted:
-    """Answers in files of a folder of its own, which is gone at the end: those of one pseudonym in one file."""
+    """Answers in files of a folder of its own, below another one or that for temporary files, which is gone at the end: those of one pseudonym in
+    one file.
+    """
 
-    def __init__(self, questions: Questionnaire) -> None:
+    def __init__(self, questions: Questionnaire, folder: Path | None = None) -> None:
         secret, self._most_cells = system_stream(), max(question.cells for question in questions.questions)
         self._factors = secret.words(2, np.uint64) | np.uint64(1)  # secret, so that nobody makes pseudonyms of one part
         self._words = secret.words(self._most_cells + len(questions.questions), np.uint64)
         self._writers: dict[int, pa_ipc.RecordBatchFileWriter] = {}
-        self._open = ExitStack()
+        self._open, self._above = ExitStack(), folder
         self.counts: Counter[str] = Counter()
 
     def __enter__(self) -> Self:
-        self._folder = Path(self._open.enter_context(TemporaryDirectory(prefix="reports-")))
+        self._folder = Path(self._open.enter_context(TemporaryDirectory(prefix="reports-", dir=self._above)))
         self._open.enter_context(passing(self._folder))
         return self
 
