@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from dpicl.methods.published.cells import Paper
 
 LEFT_OUT = "the data set was not chosen"
-WRITES = "few_shot_generation"
 WORDS_A_ROW, TIMED = 30, 8
 """For an estimate of time: words of one demonstration, and prompts that are timed."""
 
@@ -213,17 +212,19 @@ class Campaign:
 def _shorter(pipeline: Pipeline, datasets: Sequence[str], tokens: int) -> dict[str, Any]:
     """A pipeline's options with texts of at most so many tokens, of every variant. Raises ParameterError: it writes none, or none so long."""
     from dpicl.contract import TextContract
+    from dpicl.methods.few_shot_generation import FewShotGeneration
 
+    writes = FewShotGeneration.name
     contracts = [contract for name in datasets if isinstance(contract := Settings.current().declared(name), TextContract)]
     longest = min((contract.generation.max_tokens for contract in contracts if contract.generation), default=None)
-    if WRITES not in pipeline.methods or longest is None:
+    if writes not in pipeline.methods or longest is None:
         raise ParameterError("tokens", tokens, "none: a model writes no texts in these tables")
     if tokens > longest:
         raise ParameterError("tokens", tokens, f"at most {longest}, which one of these data sets has")
-    chosen, length = getattr(pipeline.options, WRITES), {"max_tokens": tokens}
+    chosen, length = getattr(pipeline.options, writes), {"max_tokens": tokens}
     variants = {name: variant.model_copy(update=length) for name, variant in chosen.variants.items()}
     shorter = chosen.model_copy(update={**length, "variants": variants})
-    options: dict[str, Any] = pipeline.options.model_copy(update={WRITES: shorter}).model_dump()
+    options: dict[str, Any] = pipeline.options.model_copy(update={writes: shorter}).model_dump()
     return options
 
 

@@ -18,13 +18,13 @@ from scipy.special import stdtr
 
 from dpicl.contract.declared import Declared
 from dpicl.contract.text import TextContract
+from dpicl.methods.few_shot_generation import FewShotGeneration
 from dpicl.methods.published.cells import ALL_SETS, PrintedCell, PrintedTable, slips
 from dpicl.methods.published.noise_cells import table_nine
 from dpicl.report.compare.sides import Side
 from dpicl.report.reproduce.computed import COMPUTED
 
 WITHIN, DIFFERS, UNCLEAR, NOT_RUN = "within noise", "differs", "too noisy to tell", "not run"
-WRITES = "few_shot_generation"
 WIDEST = 0.1
 """Half an interval, beyond which a number that is near tells little."""
 PAPER_RUNS, CERTAIN, SIGNIFICANT = 5, 1.96, 0.05
@@ -162,7 +162,7 @@ def _reasons(cell: PrintedCell, table: PrintedTable, side: Side, made: Made) -> 
         reasons.append(size)
     if side.plan.pipeline.queries is not None:
         reasons.append(f"at most {side.plan.pipeline.queries} queries were asked")
-    if (tokens := getattr(side.plan.pipeline.options, WRITES).max_tokens) is not None:
+    if (tokens := getattr(side.plan.pipeline.options, FewShotGeneration.name).max_tokens) is not None:
         reasons.append(f"texts have at most {tokens} tokens")
     return [*reasons, table.changed] if table.changed else reasons
 
