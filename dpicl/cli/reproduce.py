@@ -216,11 +216,12 @@ def _shorter(pipeline: Pipeline, datasets: Sequence[str], tokens: int) -> dict[s
 
     writes = FewShotGeneration.name
     contracts = [contract for name in datasets if isinstance(contract := Settings.current().declared(name), TextContract)]
-    longest = min((contract.generation.max_tokens for contract in contracts if contract.generation), default=None)
-    if writes not in pipeline.methods or longest is None:
+    lengths = {contract.name: contract.generation.max_tokens for contract in contracts if contract.generation}
+    if writes not in pipeline.methods or not lengths:
         raise ParameterError("tokens", tokens, "none: a model writes no texts in these tables")
-    if tokens > longest:
-        raise ParameterError("tokens", tokens, f"at most {longest}, which one of these data sets has")
+    shortest = min(lengths, key=lambda name: lengths[name])
+    if tokens > lengths[shortest]:
+        raise ParameterError("tokens", tokens, f"at most {lengths[shortest]}, the length of texts of {shortest}")
     chosen, length = getattr(pipeline.options, writes), {"max_tokens": tokens}
     variants = {name: variant.model_copy(update=length) for name, variant in chosen.variants.items()}
     shorter = chosen.model_copy(update={**length, "variants": variants})

@@ -40,7 +40,8 @@ def remembered(plan: Plan, settings: Settings) -> Path | None:
     with suppress(DpiclError):  # a model that is not there is refused where it is opened
         files = [fingerprint(plan.model), fingerprint(plan.writing_model), embedder_fingerprint(plan.embedder)]
         units = sorted(map(repr, plan.units.values()))  # the longest prompt has as many shots as they ask for
-        parts = [questions_digest(plan, settings), *units, *files, *_program(), platform.node()]
+        stored = [line for spec in specs for line in _stored(spec.id or "")]
+        parts = [questions_digest(plan, settings), *units, *files, *stored, *_program(), *_machine()]
         return settings.models / FOLDER / f"{hashlib.sha256(json.dumps(parts).encode()).hexdigest()}.json"
     return None
 
@@ -54,6 +55,18 @@ def remember(place: Path | None) -> None:
     """The models have answered."""
     if place is not None:
         write_json(place, {"utc": f"{datetime.now(UTC):%Y-%m-%d}"}, replace=True)
+
+
+def _stored(folder: str) -> list[str]:
+    """Every file of a model's folder with its size and time: a fingerprint has those of its weights alone. Nothing of other models."""
+    path = Path(folder).expanduser()
+    files = sorted(path.iterdir()) if folder and path.is_dir() else ()
+    return [f"{file.name} {(about := file.stat()).st_size} {about.st_mtime_ns}" for file in files]
+
+
+def _machine() -> list[str]:
+    """Its name, and which of its GPUs may be used."""
+    return [platform.node(), os.environ.get("CUDA_VISIBLE_DEVICES", "all"), *sorted(map(str, Path("/dev").glob("nvidia[0-9]*")))]
 
 
 def _program() -> list[str]:

@@ -35,6 +35,11 @@ def test_a_database_is_made_once_and_for_its_owner_alone(tmp_path: Path) -> None
     assert not prepare_database({"PREFECT_HOME": str(home)}) and (home / FILE).read_bytes() == b"somebody's"
 
 
+def test_none_is_put_beside_the_log_of_one_that_is_gone(tmp_path: Path) -> None:
+    (tmp_path / f"{FILE}-wal").write_bytes(b"of a server that was killed")
+    assert not prepare_database({"PREFECT_HOME": str(tmp_path)}) and not (tmp_path / FILE).exists()
+
+
 def test_another_version_and_another_database_are_left_to_prefect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     elsewhere = {"PREFECT_HOME": str(tmp_path), "PREFECT_SERVER_DATABASE_CONNECTION_URL": "postgresql+asyncpg://one/two"}
     assert not prepare_database(elsewhere)

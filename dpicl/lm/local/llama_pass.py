@@ -68,12 +68,13 @@ class LlamaPass:
 
     def _tables(self, longest: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Cosines and sines by position, shape (positions, half a width)."""
-        if self._turns is None or len(self._turns[0]) < longest:
+        turns = self._turns
+        if turns is None or len(turns[0]) < longest:
             positions, rotary = torch.arange(2 * longest).unsqueeze(0), self.model.model.rotary_emb
             cos, sin = rotary(self.model.lm_head.weight, positions)
             half = cos.shape[-1] // 2
-            self._turns = cos[0, :, :half].contiguous(), sin[0, :, :half].contiguous()
-        return self._turns
+            self._turns = turns = cos[0, :, :half].contiguous(), sin[0, :, :half].contiguous()
+        return turns
 
 
 def _normed(norm: Any, hidden: torch.Tensor) -> torch.Tensor:

@@ -75,7 +75,7 @@ def placed(folder: Path, name: str, dtype: Dtype, device: torch.device, *, sever
             return "auto"
     raise ModelError(
         f"model {name!r} needs {needed / 1e9:.1f} GB for its weights in {dtype}, and {free / 1e9:.1f} GB are free on {device.type}; "
-        f"expected a smaller model{', dtype bfloat16' if _BYTES[dtype] > 2 else ''} or more memory"
+        f"expected a smaller model{', dtype bfloat16' if _BYTES[dtype] > 2 else ''}, fewer workers, each of which loads it, or more memory"
     )
 
 

@@ -86,7 +86,8 @@ class _Reader:
 
     def __init__(self, model: Any, tree: PrefixTree, device: torch.device, own_pass: Pass | None) -> None:
         self._model, self._tree, self._device = model, tree, device
-        is_own = own_pass is not None and own_pass.model is model and not (model._forward_pre_hooks or model._forward_hooks)
+        is_watched = any(part._forward_pre_hooks or part._forward_hooks for part in model.modules())
+        is_own = own_pass is not None and own_pass.model is model and not is_watched
         self._pass = own_pass if own_pass is not None and is_own else self._by_transformers
         self._longest = max((segment.end for segment in tree.segments), default=0)
         self._last = model.config.get_text_config().num_hidden_layers - 1
