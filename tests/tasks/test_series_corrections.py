@@ -216,5 +216,5 @@ def test_what_comes_by_one_person_and_goes_by_another_moves_sums_by_all_that_is_
     one, other = counts_of(contract, rows), counts_of(contract, [(*row[:4], -1) for row in rows])
     priced = of(contract).columns
     reached = moved(priced, one, other, [(0, 3), (1, 3), (2, 3)])
-    unpriced = replace(priced, contribution=replace(priced.contribution, signed=False)).squared_sensitivity
+    unpriced = replace(priced, contribution=replace(priced.contribution, signed=0)).squared_sensitivity
     assert unpriced * 1.9 < reached <= priced.squared_sensitivity

@@ -139,7 +139,7 @@ def test_a_stated_subsample_and_other_divisions_are_refused_before_anything_is_c
     tree["privacy"]["sampling_rate"] = "1/10"
     declare(place, tree)
     answer = place.dpicl("protect", NAME, *TYPED, "--out", "shown.jsonl")
-    expected = "sampling_rate=1/10: expected 1, or no such key: all rows of a period enter the counters of visits"
+    expected = "sampling_rate=1/10: expected 1: all rows of a period enter the counters of visits"
     assert answer.returncode == 2 and expected in answer.stderr.replace("'", "")
     run = place.dpicl("run", "private-table", "--datasets", NAME, "--methods", METHOD, "--epsilons", "1", "--shots", "2")
     assert run.returncode == 2 and expected in run.stderr.replace("'", "")

@@ -116,7 +116,7 @@ def _unpriced_corrections(of: Any) -> Any:
 
     def made(*arguments: Any, **how: Any) -> Series:
         series = of(*arguments, **how)
-        return replace(series, contribution=replace(series.contribution, signed=False))
+        return replace(series, contribution=replace(series.contribution, signed=0))
 
     return staticmethod(made)
 
@@ -156,7 +156,7 @@ def _unpriced_signs(of: Any) -> Any:
 
     def made(*arguments: Any, **how: Any) -> GroupSeries:
         series = of(*arguments, **how)
-        return replace(series, contribution=replace(series.contribution, signed=False))
+        return replace(series, contribution=replace(series.contribution, signed=0))
 
     return staticmethod(made)
 
