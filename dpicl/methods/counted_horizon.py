@@ -163,10 +163,14 @@ def drawable(series: Made, contract: Contract, epsilon: float) -> Made:
         if error.name != "variance":
             raise
         unit, person = series.contribution, contract.privacy.person
-        entering = f"max_rows={unit.per_period} and {unit.rows} rows of a person in the horizon ask for" if person else "one row asks for"
-        expected = (
-            f"a larger one: {entering} noise of a deviation above 2^{LARGEST_VARIANCE.bit_length() // 2} in a horizon of {series.periods} "
-            f"periods of {contract.name}{', or fewer rows of a person' if person else ''}"
+        expected, asking = "a larger one", "a row asks"
+        if person:
+            expected, asking = (
+                f"{expected}, or fewer rows",
+                f"max_rows={unit.per_period} and {unit.rows} rows of a person in the horizon ask",
+            )
+        expected += (
+            f": {asking} for a deviation above 2^{LARGEST_VARIANCE.bit_length() // 2} of the noise of {contract.name}, which is never drawn"
         )
         raise ParameterError("epsilon", f"{epsilon:g}", expected) from None
     return series

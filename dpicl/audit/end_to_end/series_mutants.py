@@ -161,6 +161,12 @@ def _unpriced_signs(of: Any) -> Any:
     return staticmethod(made)
 
 
+@mistake("averages of another person at the price of counts", "noise covers another person's averages", "signed", GroupVectors)
+def _unpriced_sides(_: Any) -> Any:
+    """The noise is for sums that all have one sign, where those of values below the middle have the other."""
+    return property(lambda _vectors: 0)
+
+
 @mistake("counts named by their content", "bytes of a horizon's nights", "new_name")
 def _content_named_counts(_: Any) -> Any:
     """What the ledger shows of a night's counts follows from them."""
