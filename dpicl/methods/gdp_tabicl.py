@@ -268,7 +268,7 @@ def _refuse_of_series(contract: Contract, unit: Unit) -> None:
     if less := sorted(rate for rate in unit.sampling_rates or of_contract if rate < 1):
         expected = (
             f"1: all rows of a period enter the counters of {contract.name}, whose horizon has no secret subsample; a pipeline's `sampling_rates: [1]`, "
-            "or `dpicl run --sampling-rates 1`, says so and leaves the contract, and all horizons that it has, as they are"
+            "or `dpicl run --sampling-rates 1`, says so; a change of the contract begins all of its horizons anew"
         )
         raise ParameterError("sampling_rate", str(less[0]), expected)
     if chosen.allocation != _OF_SERIES:
