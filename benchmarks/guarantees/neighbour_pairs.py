@@ -167,7 +167,7 @@ def counters(rng: np.random.Generator) -> Fraction:
     periods, most, replaced = int(rng.integers(1, 6)), int(rng.integers(1, 3)), bool(rng.integers(2))
     rows = most * int(rng.integers(1, 3))
     neighbours = Neighbours.REPLACE_ONE if replaced else Neighbours.ADD_OR_REMOVE_ONE
-    exact = ContinualCounts(periods, 2, Contribution(rows, most, bool(rng.integers(2))), neighbours, None)
+    exact = ContinualCounts(periods, 2, Contribution(rows, most, int(rng.integers(2))), neighbours, None)
     moved = np.zeros((periods, 2, 2), dtype=np.int64)
     for sign in (1, -1)[: 1 + replaced]:
         for place in rng.permutation(np.repeat(np.arange(periods), most))[:rows]:

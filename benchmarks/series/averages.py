@@ -79,7 +79,7 @@ def measure(figures: Figures) -> None:
         for way, (error, wrong) in (("one release", once), (f"a budget split by {PERIODS}", split), ("one release, Laplace", laplace)):
             print(f"  {way:34}{error:9.5f}{wrong:8.3f}")
         for way, contribution in CONTRIBUTIONS.items():
-            nights, recent = _nights(year, Contribution(contribution.rows, contribution.per_period, signed=True))
+            nights, recent = _nights(year, Contribution(contribution.rows, contribution.per_period, signed=1))
             print(
                 f"  {f'last {LAST} nights, rows on {way}':34}{nights[0]:9.5f}{nights[1]:8.3f}   {nights[0] / once[0]:.2f} x; a window of {LAST}: {recent[0]:.5f}"
             )

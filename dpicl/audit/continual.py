@@ -26,7 +26,7 @@ _FEW_BITS = 1
 Release = Callable[[ContinualCounts, Sequence[np.ndarray], Stream], np.ndarray]
 
 
-def _counters(bits: int, neighbours: Neighbours = Neighbours.ADD_OR_REMOVE_ONE, *, signed: bool = False) -> ContinualCounts:
+def _counters(bits: int, neighbours: Neighbours = Neighbours.ADD_OR_REMOVE_ONE, *, signed: int = 0) -> ContinualCounts:
     """A person of three rows, one in a period, moves all releases by one deviation at most."""
     exact = ContinualCounts(PERIODS, 1, Contribution(ROWS, 1, signed), neighbours, None, bits)
     return replace(exact, variance=Fraction(exact.squared_sensitivity) + SMOOTHED)
@@ -76,7 +76,7 @@ def _histories(counters: ContinualCounts, release: Release = _released) -> Trial
 
 
 _FINE, _REPLACED = _counters(BITS), _counters(BITS, Neighbours.REPLACE_ONE)
-_CORRECTED = _counters(BITS, Neighbours.REPLACE_ONE, signed=True)
+_CORRECTED = _counters(BITS, Neighbours.REPLACE_ONE, signed=1)
 
 
 def _for(squares: float, counters: ContinualCounts = _FINE) -> Trial:

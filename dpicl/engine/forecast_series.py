@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from dpicl.accounting.events import PERIODS
-from dpicl.accounting.ledger import Entry, Ledger
+from dpicl.accounting.ledger import Ledger, Release
 from dpicl.contract import Declared
+from dpicl.contract.load import contract_digest
 from dpicl.contract.periods import Calendar
 from dpicl.engine.accounts import addresses_of
-from dpicl.engine.names import PART
-from dpicl.engine.open_ledger import open_ledger
+from dpicl.engine.names import PART, is_of
+from dpicl.engine.open_ledger import ledger_key, open_ledger
 from dpicl.engine.payers import account_of
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError, ParameterError
@@ -19,6 +20,8 @@ from dpicl.methods import METHODS
 
 _MOST = 20
 """Horizons that are looked ahead."""
+_CHOICES = ("epsilon", "sum_origin", "structure", "delta", "replicate")
+"""Of a horizon's name: each makes another one beside it."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,7 @@ class SeriesForecast:
 
     contract: str
     which: str
-    """The method and number of shots, where the contract has several horizons that go on beside each other; else empty."""
+    """What tells it from the others, where the contract has several horizons that go on beside each other; else empty."""
     account: str
     first: str
     last: str
@@ -50,7 +53,7 @@ class SeriesForecast:
 
 
 def series_forecasts(settings: Settings) -> list[SeriesForecast]:
-    """The last horizon of each of the user's contracts that has one and was charged; of each method and number of shots, where several were."""
+    """Every horizon that one of the user's contracts, as it is now, was charged for."""
     forecasts = []
     for name in settings.own_names():
         try:
@@ -59,20 +62,22 @@ def series_forecasts(settings: Settings) -> list[SeriesForecast]:
             continue
         if contract.releases.horizon is not None:
             with open_ledger(settings) as ledger:
-                last = dict(_of(ledger, contract, settings))
-                forecasts += [replace(one, which=f" ({which})" if len(last) > 1 else "") for which, one in last.items()]
+                own = list(_of(ledger, contract, settings))
+                forecasts += [one if len(own) > 1 else replace(one, which="") for one in own]
     return forecasts
 
 
-def _of(ledger: Ledger, contract: Declared, settings: Settings) -> Iterator[tuple[str, SeriesForecast]]:
-    """Each horizon, and of which method and number of shots it is."""
+def _of(ledger: Ledger, contract: Declared, settings: Settings) -> Iterator[SeriesForecast]:
+    """Each horizon of this contract, and no other one that the account pays: their names say which."""
     stated = account_of(contract, next(name for name, one in METHODS.items() if one.is_series(contract)))
     account = ledger.find_account(stated, addresses_of(contract, settings), named=contract.account is not None)
-    entries: list[Entry] = [] if account is None else ledger.entries(account.name)
-    for entry in entries:
-        one, facts = entry.release, entry.release.parameters
-        if account is None or account.epsilon_cap is None or PERIODS not in facts:
-            continue
+    if account is None or account.epsilon_cap is None:
+        return
+    entries, key, digest = ledger.entries(account.name), ledger_key(settings), contract_digest(contract)
+    charged, begins = [entry.release for entry in entries], contract.releases.calendar.periods[0]
+    horizons = [one for one in charged if PERIODS in one.parameters and is_of(key, one, digest, begins)]
+    for one in horizons:
+        facts = one.parameters
         released = sum(part.release.parameters.get(PART) == one.release_id and part.artefact_sha256 is not None for part in entries)
         more, until = 0, _last(contract, int(facts[PERIODS]))
         while more < _MOST and ledger.dry_run(account.name, [one.guarantee] * (more + 1)).allowed:
@@ -82,9 +87,17 @@ def _of(ledger: Ledger, contract: Declared, settings: Settings) -> Iterator[tupl
         quote = ledger.dry_run(account.name, [one.guarantee])
         left = account.epsilon_cap - quote.before.epsilon
         paid = (str(facts["first"]), str(facts["last"]), int(facts[PERIODS]))
-        title = METHODS[one.mechanism].title if one.mechanism in METHODS else one.mechanism
-        which = f"{title}, {facts['shots']} shots" if facts.get("shots") else title
-        yield which, SeriesForecast(contract.name, "", account.name, *paid, released, quote.cost.epsilon, left, more, until or paid[1])
+        yield SeriesForecast(
+            contract.name, _which(one, horizons), account.name, *paid, released, quote.cost.epsilon, left, more, until or paid[1]
+        )
+
+
+def _which(horizon: Release, beside: Sequence[Release]) -> str:
+    """The method, its number of shots, and whatever else tells it from this method's other horizons."""
+    facts, others = horizon.parameters, [one.parameters for one in beside if one.mechanism == horizon.mechanism]
+    said = [METHODS[horizon.mechanism].title] + ([f"{facts['shots']} shots"] if facts.get("shots") else [])
+    said += [f"{name} {facts.get(name)}" for name in _CHOICES if any(one.get(name) != facts.get(name) for one in others)]
+    return f" ({', '.join(said)})"
 
 
 def _last(contract: Declared, periods: int) -> str | None:

@@ -82,6 +82,21 @@ def part_of(key: bytes, horizon: Release, digest: str, *, index: int, period: st
     return Release(named, horizon.account, horizon.mechanism, {**facts, **noted}, free)
 
 
+def is_of(key: bytes, release: Release, digest: str, period: str) -> bool:
+    """Whether this is a release that the contract of this digest names for a period, by its method as that is now."""
+    named = release_id(
+        key,
+        account=release.account,
+        mechanism=release.mechanism,
+        mechanism_version=METHODS[release.mechanism].draw_version if release.mechanism in METHODS else "",
+        parameters=release.parameters,
+        contract_digest=digest,
+        neighbours=release.guarantee.neighbours,
+        period=period,
+    )
+    return named == release.release_id
+
+
 def parts_of(key: bytes, horizons: Mapping[Cell, Release], contract: Declared, period: str) -> dict[Cell, Release]:
     """The releases of one period of a unit's horizons, which note the model that writes them.
     Raises ParameterError: it is no period of them.

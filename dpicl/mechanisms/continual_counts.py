@@ -26,8 +26,12 @@ Proof of (4): y moves by sum_s C[., s] v_s, where v_s is what the unit adds to x
 |y|^2, so that they move it most where all vectors are the same one of length sqrt M: by M w' G w.
 That is convex in w: it is largest at a corner, where all w_s are 0 or c but one, the rest. Let these be at p_0 < p_1 < ...: as p_j - p_i >=
 j - i, w' G w is at most the sum of (4) with the rest somewhere in u, and largest with it at an end: the distances to all others are 1, 2, 3
-... there, and nowhere larger. A row that is taken back in a later period, -a_i, counts as one: nothing above asks for its sign. Two units'
-movements have a product >= 0 where no number of any vector is negative, so a replaced one moves y by 2 D at most, else (`signed`) by 4 D.
+... there, and nowhere larger. A row that is taken back in a later period, -a_i, counts as one: nothing above asks for its sign.
+
+Replaced: where one unit moves y by a and another one by b, |a - b|^2 <= |a|^2 + |b|^2 in cells whose numbers are never negative, as <a, b> >= 0,
+and 2 |a|^2 + 2 |b|^2 in the others. There rows' vectors have squared length S <= M, so that |a|^2 and |b|^2 are D S / M at most: all in all
+2 D (1 + S / M), which is 2 D where nothing is negative and 4 D where rows are taken back. Each cell is looked at by itself, so that it stands
+where large counts are cut off, too: a cut leaves the same share, 0 to 1, of what either unit adds to a cell in a period.
 
 Adaptive: given the past, y_t is discrete Gaussian noise around a sum that moves by d_t = sum_s C[t, s] v_s, which the past determines. By
 rule (2) of `accounting.discrete_gaussian` it is the post-processing of |d_t|^2 / (sigma^2 - 4) seconds of a Brownian motion with or without
@@ -95,17 +99,19 @@ def products(periods: int, bits: int = BITS) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Contribution:
-    """What a unit of protection may put in: k rows in the whole horizon, c in a period. With `signed` a row's numbers may be negative: where
-    one takes another back, and is a row itself, or where values lie on both sides of zero.
+    """What a unit of protection may put in: k rows in the whole horizon, c in a period. `signed` is S / M: 1 where a row may take another
+    back, and is a row itself; a part of it where values of some cells lie on both sides of zero.
     """
 
     rows: int
     per_period: int
-    signed: bool = False
+    signed: Fraction | int = 0
 
     def __post_init__(self) -> None:
         if not 1 <= self.per_period <= self.rows:
             raise ParameterError("contribution", [self.rows, self.per_period], "whole numbers: rows >= rows per period >= 1")
+        if not 0 <= self.signed <= 1:
+            raise ParameterError("signed", self.signed, "a part of a row's squared length, 0 to 1")
 
 
 @dataclass(frozen=True)
@@ -156,8 +162,9 @@ class ContinualCounts:
         added = most**2 * (full * distances[0] + 2 * pairs)
         if rest:
             added += rest**2 * distances[0] + 2 * most * rest * sum(distances[1 : full + 1])
-        replaced = 4 if self.contribution.signed else 2
-        return self.squared_norm * added * (replaced if self.neighbours is Neighbours.REPLACE_ONE else 1)
+        if self.neighbours is Neighbours.REPLACE_ONE:
+            return 2 * added * (self.squared_norm + math.ceil(self.contribution.signed * self.squared_norm))
+        return added * self.squared_norm
 
     def guarantee(self, *, delta: float, unit: str) -> Guarantee:
         """What all releases of the horizon cost together, at this delta.

@@ -20,9 +20,10 @@ import numpy as np
 from dpicl.accounting.events import PERIODS
 from dpicl.accounting.guarantee import Guarantee, Neighbours
 from dpicl.contract.models import Contract
-from dpicl.errors import PrivacyError
+from dpicl.errors import ParameterError, PrivacyError
 from dpicl.mechanisms.continual_counts import ContinualCounts, Contribution
 from dpicl.mechanisms.noisy_steps import GaussianBudget, GaussianTotal
+from dpicl.mechanisms.vector_samplers import LARGEST_VARIANCE
 from dpicl.randomness import Stream
 from dpicl.tabular.central.exact_counts import ExactCounts
 from dpicl.types import PrivateTable
@@ -84,6 +85,10 @@ class CountedHorizon(ABC, Generic[Exact, Drawn]):
     def counters(self) -> ContinualCounts:
         """Those that count from the first period on, of which `window_rows` and `compared` are."""
 
+    @abstractmethod
+    def largest(self) -> list[ContinualCounts]:
+        """Of each kind of counters that may draw in some period, those with the most noise."""
+
     @property
     @abstractmethod
     def stated(self) -> dict[str, Any]:
@@ -92,6 +97,10 @@ class CountedHorizon(ABC, Generic[Exact, Drawn]):
     @abstractmethod
     def counted(self, rows: PrivateTable, contract: Contract, places: np.ndarray) -> Exact:
         """Exact counts of the rows at these positions."""
+
+    def deviations(self, windows: Sequence[tuple[int, int]]) -> np.ndarray:
+        """Of the noise in every cell of `counters`, by window."""
+        return np.sqrt(np.diagonal(self.counters.covariance(windows)))
 
     def needed(self, counts: Exact, released: Sequence[Arrays]) -> Exact:
         """Of a period's exact counts those that later periods need; `released` is what the periods before it published."""
@@ -128,17 +137,43 @@ class CountedHorizon(ABC, Generic[Exact, Drawn]):
         """Columns of these windows; those that are counted in several parts one part after another."""
 
 
-def contribution_of(contract: Contract, *, signed: bool = False) -> Contribution:
-    """What a unit of a contract with a horizon may put in; `signed` where a row's numbers may be negative though none takes another back."""
+def contribution_of(contract: Contract, *, signed: Fraction | int = 0) -> Contribution:
+    """What a unit of a contract with a horizon may put in; `signed` as `Contribution` has it, where no row takes another back."""
     person = contract.privacy.person
     bounds = (person.rows_in_horizon, person.max_rows) if person else (1, 1)
-    return Contribution(*bounds, signed=signed or contract.takes_back)
+    return Contribution(*bounds, signed=1 if contract.takes_back else signed)
 
 
 def total_of(contract: Contract, *, epsilon: float, delta: float) -> GaussianTotal:
     """The budget of a horizon, for the contract's unit and neighbours."""
     privacy = contract.privacy
     return GaussianTotal.of(epsilon, delta=delta, neighbours=Neighbours(privacy.neighbours), unit=privacy.unit)
+
+
+Made = TypeVar("Made", bound=CountedHorizon[Any, Any])
+
+
+def drawable(series: Made, contract: Contract, epsilon: float) -> Made:
+    """The same horizon, all of whose periods can be drawn: looked at before one is charged, as no later night could mend it.
+    Raises ParameterError: there is no noise so large.
+    """
+    try:
+        series.largest()
+    except ParameterError as error:
+        if error.name != "variance":
+            raise
+        unit, person = series.contribution, contract.privacy.person
+        expected, asking = "a larger one", "a row asks"
+        if person:
+            expected, asking = (
+                f"{expected}, or fewer rows",
+                f"max_rows={unit.per_period} and {unit.rows} rows of a person in the horizon ask",
+            )
+        expected += (
+            f": {asking} for a deviation above 2^{LARGEST_VARIANCE.bit_length() // 2} of the noise of {contract.name}, which is never drawn"
+        )
+        raise ParameterError("epsilon", f"{epsilon:g}", expected) from None
+    return series
 
 
 def no_whole_table(contract: Contract) -> PrivacyError:

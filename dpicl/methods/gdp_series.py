@@ -14,8 +14,9 @@ Paper       Carey, Bhaila, Edemacu and Wu 2024 (arXiv 2403.05681), algorithm 2, 
     (4)  of a window [a, z]: noisy sums, and their averages, clipped to public bounds, as any release of GDP-TabICL
 
 Proof: a unit's rows add at most k vectors of squared length M, c in a period, whichever groups they fall into: y moves by D of
-`continual_counts` at most. A row that takes another one back is one of the k. As sums are measured from the middle of the bounds a row's
-numbers may be negative, so that a replaced unit moves y by 4 D; by 2 D where they are measured from the lower bound.
+`continual_counts` at most. A row that takes another one back is one of the k. As sums are measured from the middle of the bounds they may be
+negative, so that a replaced unit moves y by 2 D (1 + S / M), S = m w^2 of `group_vectors`; by 2 D where they are measured from the lower
+bound, and by 4 D where rows are taken back.
 
 No subsample: every row that may enter does, q = 1. Algorithm 2 is amplified as a release that reads a row once, in or out by one coin. Here a
 unit's k rows come in several periods, each by a coin of its own, and whether the later ones come may depend on releases that tell of the
@@ -38,7 +39,7 @@ from dpicl.contract.models import Contract
 from dpicl.mechanisms.continual_counts import ContinualCounts, Contribution
 from dpicl.mechanisms.noisy_mean import Origin
 from dpicl.mechanisms.noisy_steps import GaussianTotal
-from dpicl.methods.counted_horizon import Arrays, Compared, CountedHorizon, WindowRows, contribution_of, total_of
+from dpicl.methods.counted_horizon import Arrays, Compared, CountedHorizon, WindowRows, contribution_of, drawable, total_of
 from dpicl.randomness import Stream
 from dpicl.tabular.central.group import assign, partition
 from dpicl.tabular.central.group_vectors import BITS, OF_LABEL, GroupCells, GroupVectors, Part
@@ -66,11 +67,12 @@ class GroupSeries(CountedHorizon[np.ndarray, ReleasedGroups]):
 
     @staticmethod
     def of(contract: Contract, shots: int, *, origin: Origin, epsilon: float, delta: float) -> GroupSeries:
-        """The horizon that a contract states. Raises ParameterError: it has no groups for so many shots."""
+        """The horizon that a contract states. Raises ParameterError: it has no groups for so many shots, or too much noise."""
         vectors = GroupVectors(contract, partition(contract, shots), origin)
         total = total_of(contract, epsilon=epsilon, delta=delta)
         periods = len(contract.releases.calendar.periods)
-        return GroupSeries(vectors, shots, periods, contribution_of(contract, signed=vectors.signed), total)
+        made = GroupSeries(vectors, shots, periods, contribution_of(contract, signed=vectors.signed), total)
+        return drawable(made, contract, epsilon)
 
     @cached_property
     def counters(self) -> ContinualCounts:
@@ -78,6 +80,10 @@ class GroupSeries(CountedHorizon[np.ndarray, ReleasedGroups]):
         return ContinualCounts.spending(
             self.budget, self.periods, self.vectors.squared_norm, self.contribution, self.total.neighbours, bits=BITS
         )
+
+    def largest(self) -> list[ContinualCounts]:
+        """See `CountedHorizon`."""
+        return [self.counters]
 
     @property
     def stated(self) -> dict[str, Any]:
@@ -90,7 +96,7 @@ class GroupSeries(CountedHorizon[np.ndarray, ReleasedGroups]):
 
     def packed(self, counts: np.ndarray) -> tuple[dict[str, Any], np.ndarray]:
         """See `CountedHorizon`."""
-        return {"cells": len(counts)}, counts
+        return {}, counts
 
     def unpacked(self, about: Mapping[str, Any], flat: np.ndarray) -> np.ndarray:
         """See `CountedHorizon`. Raises ValueError: these are not the cells that are counted."""
@@ -108,19 +114,19 @@ class GroupSeries(CountedHorizon[np.ndarray, ReleasedGroups]):
 
     def window_rows(self, released: Sequence[Arrays], windows: Sequence[tuple[int, int]]) -> WindowRows:
         """See `CountedHorizon`: of all groups together."""
-        deviations, variance = self._deviations(windows), sum(one.rows[2] for one in self.vectors.cells)
+        deviations, variance = self.deviations(windows), sum(one.rows[2] for one in self.vectors.cells)
         return WindowRows(self.vectors.rows(self._sums(released, windows)).sum(axis=1), deviations * variance**0.5, deviations)
 
     def errors(self, released: Sequence[Arrays], windows: Sequence[tuple[int, int]]) -> list[np.ndarray]:
         """See `CountedHorizon`."""
         rows = self.vectors.rows(self._sums(released, windows))
-        noise = zip(rows.tolist(), self._deviations(windows).tolist(), strict=True)
+        noise = zip(rows.tolist(), self.deviations(windows).tolist(), strict=True)
         return [np.array(list(self.vectors.errors(of_groups, deviation).values())) for of_groups, deviation in noise]
 
     def column_errors(self, rows: int) -> dict[str, float]:
         """The same of all periods, at so many rows, as many in every group."""
         groups = len(self.vectors.groups)
-        return self.vectors.errors([rows / groups] * groups, float(self._deviations([(1, self.periods)])[0]))
+        return self.vectors.errors([rows / groups] * groups, float(self.deviations([(1, self.periods)])[0]))
 
     def compared(self, released: Sequence[Arrays], windows: Sequence[tuple[int, int]]) -> Iterator[Compared]:
         """Columns within groups, then the label and the shares of groups. A mean within its bounds is the share of its upper end, of two."""
@@ -137,10 +143,6 @@ class GroupSeries(CountedHorizon[np.ndarray, ReleasedGroups]):
         """Noisy sums of windows: shape (windows, cells)."""
         longest = max(last for _, last in windows)
         return self.counters.windows((one[SUMS] for one in released[:longest]), windows)
-
-    def _deviations(self, windows: Sequence[tuple[int, int]]) -> np.ndarray:
-        """Of the noise in every cell, by window."""
-        return np.sqrt(np.diagonal(self.counters.covariance(windows)))
 
 
 def _histogram(place: int, one: GroupCells, part: Part, sums: np.ndarray) -> Compared:

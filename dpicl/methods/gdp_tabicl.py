@@ -264,9 +264,12 @@ def _noised(sums: Mapping[Cell, GroupSums], contract: Contract, unit: Unit, draw
 def _refuse_of_series(contract: Contract, unit: Unit) -> None:
     """Raises ParameterError: a subsample is stated, or another division of epsilon than counters have."""
     chosen, privacy = unit.chosen(GdpOptions), contract.privacy
-    rates = {*unit.sampling_rates, *([privacy.sampling_rate] if "sampling_rate" in privacy.model_fields_set else [])}
-    if less := sorted(rate for rate in rates if rate < 1):
-        expected = f"1, or no such key: all rows of a period enter the counters of {contract.name}, whose horizon has no secret subsample"
+    of_contract = [privacy.sampling_rate] if "sampling_rate" in privacy.model_fields_set else []
+    if less := sorted(rate for rate in unit.sampling_rates or of_contract if rate < 1):
+        expected = (
+            f"1: all rows of a period enter the counters of {contract.name}, whose horizon has no secret subsample; a pipeline's `sampling_rates: [1]`, "
+            "or `dpicl run --sampling-rates 1`, says so; a change of the contract begins all of its horizons anew"
+        )
         raise ParameterError("sampling_rate", str(less[0]), expected)
     if chosen.allocation != _OF_SERIES:
         raise ParameterError(

@@ -28,6 +28,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from itertools import chain
 from math import prod
 from typing import Any, ClassVar
@@ -39,7 +40,7 @@ from dpicl.contract.models import Contract
 from dpicl.errors import ParameterError
 from dpicl.mechanisms.continual_counts import ContinualCounts, Contribution
 from dpicl.mechanisms.noisy_steps import GaussianBudget, GaussianTotal
-from dpicl.methods.counted_horizon import Arrays, Compared, CountedHorizon, WindowRows, contribution_of, total_of
+from dpicl.methods.counted_horizon import Arrays, Compared, CountedHorizon, WindowRows, contribution_of, drawable, total_of
 from dpicl.randomness import Stream
 from dpicl.tabular.central.bins import row_bins
 from dpicl.tabular.central.exact_counts import ExactCounts, variation_of_noise
@@ -72,28 +73,28 @@ class Series(CountedHorizon[ExactCounts, list[NoisyMarginal]]):
 
     @staticmethod
     def of(contract: Contract, sizes: Sequence[int], *, epsilon: float, delta: float, structure: int | None) -> Series:
-        """The horizon that a contract states. Raises ParameterError: it has no such period as the structure's."""
+        """The horizon that a contract states. Raises ParameterError: it has no such period as the structure's, or too much noise."""
         periods = len(contract.releases.calendar.periods)
         chosen = structure or max(1, periods // 12)
         if chosen > periods:
             raise ParameterError("structure", structure, f"one of the {periods} periods of {contract.name}, counted from 1")
-        return Series(tuple(sizes), periods, contribution_of(contract), total_of(contract, epsilon=epsilon, delta=delta), chosen)
-
-    @property
-    def counters(self) -> ContinualCounts:
-        """Equation (1); see `CountedHorizon`."""
-        return self.columns
+        made = Series(tuple(sizes), periods, contribution_of(contract), total_of(contract, epsilon=epsilon, delta=delta), chosen)
+        return drawable(made, contract, epsilon)
 
     @property
     def stated(self) -> dict[str, Any]:
         """See `CountedHorizon`."""
         return {"sizes": self.sizes, "structure": self.structure}
 
-    @property
-    def columns(self) -> ContinualCounts:
-        """Equation (1)."""
+    @cached_property
+    def counters(self) -> ContinualCounts:
+        """Equation (1); see `CountedHorizon`."""
         share = FIRST if self.features > 1 else Fraction(1)
         return ContinualCounts.spending(self.budget.times(share), self.periods, self.features, self.contribution, self.total.neighbours)
+
+    def largest(self) -> list[ContinualCounts]:
+        """See `CountedHorizon`: of pairs as many as a tree has, each of which adds to the noise."""
+        return [self.counters, *([self.pairs(self.features - 1)] if self.features > 1 else [])]
 
     def pairs(self, count: int) -> ContinualCounts:
         """Equation (3) of so many pairs."""
@@ -138,7 +139,7 @@ class Series(CountedHorizon[ExactCounts, list[NoisyMarginal]]):
     def draw(self, history: Sequence[ExactCounts], released: Sequence[Arrays], stream: Stream) -> dict[str, np.ndarray]:
         """What is published in the last period of `history`, whose periods before published `released`: the only draw of noise."""
         period = len(history)
-        drawn = {COLUMNS: self.columns.release((_vector(one, self._column_scopes) for one in history), period=period, stream=stream)}
+        drawn = {COLUMNS: self.counters.release((_vector(one, self._column_scopes) for one in history), period=period, stream=stream)}
         if period < self.structure or self.features == 1:
             return drawn
         if period == self.structure:
@@ -155,7 +156,7 @@ class Series(CountedHorizon[ExactCounts, list[NoisyMarginal]]):
         """Equation (4): noisy counts of the rows of the periods `first` to `last`; `released` is what periods 1 to `last` published.
         Raises ParameterError: there are no such periods.
         """
-        marginals = self._marginals(self.columns, (one[COLUMNS] for one in released[:last]), first, last, self._column_scopes)
+        marginals = self._marginals(self.counters, (one[COLUMNS] for one in released[:last]), first, last, self._column_scopes)
         pairs = chosen_pairs(released[self.structure - 1]) if last >= self.structure else None
         merged = self.structure - 1
         if pairs and (first == 1 or first > self.structure):
@@ -166,10 +167,10 @@ class Series(CountedHorizon[ExactCounts, list[NoisyMarginal]]):
 
     def window_rows(self, released: Sequence[Arrays], windows: Sequence[tuple[int, int]]) -> WindowRows:
         """See `CountedHorizon`: from every column's sum, as their noise is independent."""
-        counters, cells = self.columns, np.array([size * self.sizes[-1] for size in self.sizes[:-1]])
+        counters, cells = self.counters, np.array([size * self.sizes[-1] for size in self.sizes[:-1]])
         ends = np.cumsum(cells)[:-1]
         totals = counters.windows((np.array([part.sum() for part in np.split(one[COLUMNS], ends)]) for one in released), windows)
-        of_counts = np.sqrt(np.diagonal(counters.covariance(windows)))
+        of_counts = self.deviations(windows)
         weights = 1 / cells
         return WindowRows(totals @ weights / weights.sum(), of_counts / np.sqrt(weights.sum()), of_counts)
 
@@ -182,18 +183,14 @@ class Series(CountedHorizon[ExactCounts, list[NoisyMarginal]]):
     def compared(self, released: Sequence[Arrays], windows: Sequence[tuple[int, int]]) -> Iterator[Compared]:
         """See `CountedHorizon`: columns with the label."""
         sums, scopes = [one[COLUMNS] for one in released], self._column_scopes
-        counted = [self._marginals(self.columns, sums[:last], first, last, scopes) for first, last in windows]
+        counted = [self._marginals(self.counters, sums[:last], first, last, scopes) for first, last in windows]
         for column, marginals in enumerate(zip(*counted, strict=True)):
             counts = np.stack([one.counts.ravel() for one in marginals])
             yield Compared(column, counts, np.eye(counts.shape[1]))
 
-    def deviation(self, first: int, last: int) -> float:
-        """Of the noise in every count of columns in a window."""
-        return float(self.columns.covariance([(first, last)])[0, 0]) ** 0.5
-
     def column_errors(self, rows: int) -> list[float]:
         """Of every column but the label, the expected total variation between noisy counts of all periods and so many rows; at most 1."""
-        return variation_of_noise(self.sizes, self.deviation(1, self.periods), rows)
+        return variation_of_noise(self.sizes, float(self.deviations([(1, self.periods)])[0]), rows)
 
     @property
     def _column_scopes(self) -> list[Scope]:

@@ -28,13 +28,12 @@ _ROWS = (
 _DRIFT = (
     "The last {window} periods against all before, by {what}: a chi-square test that takes the noise of both, and that they share "
     "some of it, into account. A small chance says that {change} changed. With {columns} columns looked at, one of them is below "
-    "{one_in} by chance in one page of twenty."
+    "{one_in} by chance in one page of twenty.{of_means}"
 )
 _ERRORS = "{what}. Of rows of all periods until one, and of the last {window} of these; the mean over columns."
 _BY_LABEL = "columns with the label"
-_BY_GROUP = (
-    "columns within each group, then the label and how rows are shared among the groups; a change of a mean is rather missed than feigned"
-)
+_BY_GROUP = "columns within each group, then the label and how rows are shared among the groups"
+_OF_MEANS = " A change of a mean is rather missed than feigned."
 _AFTER_FEATURES = ("(label)", "(rows of groups)")
 """What is compared beside columns."""
 _AUC = (
@@ -205,7 +204,12 @@ def _rows(facts: SeriesFacts) -> Section:
 def _drift(facts: SeriesFacts) -> Section:
     what, change = (_BY_LABEL, "the shares have") if facts.has_rows else (_BY_GROUP, "averages or shares have")
     said = _DRIFT.format(
-        window=facts.window, what=what, change=change, columns=len(facts.drifts), one_in=f"{0.05 / max(1, len(facts.drifts)):.2g}"
+        window=facts.window,
+        what=what,
+        change=change,
+        columns=len(facts.drifts),
+        one_in=f"{0.05 / max(1, len(facts.drifts)):.2g}",
+        of_means="" if facts.has_rows else _OF_MEANS,
     )
     if not facts.drifts:
         return Section("drift", "Drift", (Text(f"There is nothing before the last {facts.window} periods to compare them with."),))

@@ -24,7 +24,7 @@ DELTA = 1e-6
 
 
 @pytest.mark.parametrize("neighbours", Neighbours)
-@pytest.mark.parametrize("contribution", [Contribution(1, 1), Contribution(3, 1), Contribution(3, 3), Contribution(7, 3, signed=True)])
+@pytest.mark.parametrize("contribution", [Contribution(1, 1), Contribution(3, 1), Contribution(3, 3), Contribution(7, 3, signed=1)])
 def test_a_horizon_costs_what_dp_accounting_says_of_one_gaussian(contribution: Contribution, neighbours: Neighbours) -> None:
     """Moved by the releases of the worst pattern, which are added up here column by column in real numbers; privacy buckets, not our grid."""
     counted = ContinualCounts.of(2.0, delta=DELTA, periods=60, squared_norm=5, contribution=contribution, neighbours=neighbours)
@@ -42,7 +42,7 @@ def test_a_horizon_costs_what_dp_accounting_says_of_one_gaussian(contribution: C
 
 @pytest.mark.parametrize("neighbours", Neighbours)
 def test_a_horizon_of_averages_costs_what_dp_accounting_says_of_one_gaussian(neighbours: Neighbours) -> None:
-    """Moved by three rows at the ends of all bounds, added up here in real numbers; a replaced person's lie at the other ends."""
+    """Moved by three rows at the ends of all bounds, added up here in real numbers; sums of numbers count twice where another's have the other sign."""
     content = series_tree(groups={2: ["label"]})
     content["privacy"] |= {"neighbours": neighbours.value}
     content["columns"] |= {"paid": {"type": "real", "bounds": [-5, 500]}}
@@ -51,8 +51,8 @@ def test_a_horizon_of_averages_costs_what_dp_accounting_says_of_one_gaussian(nei
     parts = [1.0 if part.grid is None else part.grid.total(np.array([500.0])) / cells.weight for part in cells.parts]
     row = np.array([cells.count_weight, *(cells.weight * one for one in parts)], dtype=float)
     assert len(row) == 5, "a count, two numbers, and one cell of two categories each"
-    norm = np.linalg.norm(matrix(12, 12)[:, :3].astype(float).sum(axis=1)) * np.linalg.norm(row)
-    norm *= {ADD: 1, REPLACE: 2}[neighbours]
+    squares = {ADD: row @ row, REPLACE: 2 * row @ row + 2 * row[1:3] @ row[1:3]}[neighbours]
+    norm = np.linalg.norm(matrix(12, 12)[:, :3].astype(float).sum(axis=1)) * math.sqrt(squares)
     oracle = pld.from_gaussian_mechanism(
         math.sqrt(horizon.counters.variance or 0), sensitivity=norm, value_discretization_interval=1e-4, use_connect_dots=False
     ).get_epsilon_for_delta(DELTA)

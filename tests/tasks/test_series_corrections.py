@@ -143,7 +143,7 @@ def test_corrections_cost_what_rows_do_and_twice_that_where_persons_are_replaced
     for neighbours, times in (("add-or-remove-one", 1), ("replace-one", 2)):
         plain["privacy"] |= {"neighbours": neighbours}
         kept, taken = of(series_contract(plain)), of(series_contract(tree(neighbours)))
-        for one, other in ((kept.columns, taken.columns), (kept.pairs(2), taken.pairs(2))):
+        for one, other in ((kept.counters, taken.counters), (kept.pairs(2), taken.pairs(2))):
             assert (
                 other.squared_sensitivity == times * one.squared_sensitivity and (other.variance or 0) > (one.variance or 0) * times * 0.99
             )
@@ -191,8 +191,8 @@ def holds(one: Any, other: Any, most: int, nightly: int) -> None:
     scopes: list[tuple[int, ...]] = [(0, 3), (1, 3), (2, 3)]
     added = series_contract(tree(rows=rows, nightly=nightly))
     mine, its, nobody = (counts_of(added, of_person) for of_person in (one, other, []))
-    assert moved(of(added).columns, mine, nobody, scopes) <= of(added).columns.squared_sensitivity
-    replaced = of(series_contract(tree("replace-one", rows=rows, nightly=nightly))).columns
+    assert moved(of(added).counters, mine, nobody, scopes) <= of(added).counters.squared_sensitivity
+    replaced = of(series_contract(tree("replace-one", rows=rows, nightly=nightly))).counters
     assert replaced.neighbours is Neighbours.REPLACE_ONE and moved(replaced, mine, its, scopes) <= replaced.squared_sensitivity
 
 
@@ -214,7 +214,7 @@ def test_what_comes_by_one_person_and_goes_by_another_moves_sums_by_all_that_is_
     contract = series_contract(tree("replace-one"))
     rows = [(day, 40, "a", "no", 1) for day in (1, 1, 2)]
     one, other = counts_of(contract, rows), counts_of(contract, [(*row[:4], -1) for row in rows])
-    priced = of(contract).columns
+    priced = of(contract).counters
     reached = moved(priced, one, other, [(0, 3), (1, 3), (2, 3)])
-    unpriced = replace(priced, contribution=replace(priced.contribution, signed=False)).squared_sensitivity
+    unpriced = replace(priced, contribution=replace(priced.contribution, signed=0)).squared_sensitivity
     assert unpriced * 1.9 < reached <= priced.squared_sensitivity

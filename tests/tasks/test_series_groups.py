@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -139,7 +141,7 @@ def test_a_stated_subsample_and_other_divisions_are_refused_before_anything_is_c
     tree["privacy"]["sampling_rate"] = "1/10"
     declare(place, tree)
     answer = place.dpicl("protect", NAME, *TYPED, "--out", "shown.jsonl")
-    expected = "sampling_rate=1/10: expected 1, or no such key: all rows of a period enter the counters of visits"
+    expected = "sampling_rate=1/10: expected 1: all rows of a period enter the counters of visits"
     assert answer.returncode == 2 and expected in answer.stderr.replace("'", "")
     run = place.dpicl("run", "private-table", "--datasets", NAME, "--methods", METHOD, "--epsilons", "1", "--shots", "2")
     assert run.returncode == 2 and expected in run.stderr.replace("'", "")
@@ -150,6 +152,32 @@ def test_a_stated_subsample_and_other_divisions_are_refused_before_anything_is_c
     assert run.returncode == 2 and "allocation=" in run.stderr and "expected shared-count: visits has a horizon" in run.stderr
     with open_ledger(Settings.current()) as ledger:
         assert not ledger.accounts()
+
+
+@pytest.mark.parametrize("method", [METHOD, "mst_tabicl"])
+def test_a_horizon_whose_noise_no_night_could_draw_is_refused_before_it_is_charged(place: Place, method: str) -> None:
+    tree = series_tree()
+    tree["privacy"] |= {"neighbours": "replace-one", "person": {"id_column": "who", "max_rows": 10**9, "max_rows_in_horizon": 10**9}}
+    declare(place, tree)
+    refused = (
+        "epsilon=0.001: expected a larger one, or fewer rows: max_rows=1000000000 and 1000000000 rows of a person in the horizon ask for"
+    )
+    with pytest.raises(ParameterError, match=refused):
+        release_planned(plan_of(NAME, method, Settings.current(), epsilon="0.001", shots=2), Settings.current(), now=after(1))
+    with open_ledger(Settings.current()) as ledger:
+        assert not [entry for account in ledger.accounts() for entry in ledger.entries(account.name)]
+    assert not (place.home / "series").exists()
+
+
+def test_a_pipeline_s_own_rate_of_one_stands_before_a_contract_s(place: Place) -> None:
+    """So that the contract, whose every change begins all of its horizons anew, may stay as it is."""
+    tree = series_tree()
+    tree["privacy"]["sampling_rate"] = "1/10"
+    declare(place, tree)
+    plan = planned()
+    whole = replace(plan, pipeline=plan.pipeline.model_copy(update={"sampling_rates": (Fraction(1),)}))
+    made = release_planned(whole, Settings.current(), now=after(2))
+    assert spent()[1] == 3 and "2 periods released now" in made.spent[1]
 
 
 @pytest.mark.exhaustive
@@ -181,6 +209,21 @@ def test_a_forecast_has_a_line_for_each_horizon_that_goes_on(place: Place) -> No
     told = [one.sentence for one in series_forecasts(Settings.current())]
     assert [line.split(" of 12 are released")[0][-1] for line in told] == ["5", "3", "2"]
     assert told[0].startswith("visits (GDP-TabICL, 2 shots): its periods are paid") and told[2].startswith("visits (MST-TabICL): its")
+
+
+def test_a_forecast_is_of_a_contract_s_own_horizons_and_of_each_of_them(place: Place) -> None:
+    """Two contracts that one account pays; another epsilon, and sums from the lower bound, beside the first."""
+    for name in ("mine", "theirs"):
+        tree = series_tree(name=name, account="wallet")
+        tree["privacy"]["budget"]["epsilon"] = 9
+        (place.root / "contracts" / f"{name}.yaml").write_text(yaml.safe_dump(tree, sort_keys=False))
+    asked = [("mine", "1", {}), ("mine", "2", {"sum_origin": "lower"}), ("theirs", "1", {})]
+    for name, epsilon, options in asked:
+        plan = plan_of(name, METHOD, Settings.current(), epsilon=epsilon, shots=2, options=options)
+        release_planned(plan, Settings.current(), now=after(1))
+    told = [one.sentence.split(": its periods")[0] for one in series_forecasts(Settings.current())]
+    either = [f"mine (GDP-TabICL, 2 shots, epsilon {one})" for one in ("1, sum_origin centre", "2, sum_origin lower")]
+    assert told == [*either, "theirs"]
 
 
 @pytest.mark.exhaustive

@@ -4,9 +4,10 @@ equal     all public bytes of every night are equal between neighbouring histori
 covered   what the person moves of all exact sums of all nights, over their noise, is no more than what the horizon was charged
 late      rows of days that were released already move nothing
 corrected rows that take others back are covered as rows are, also where one person's are exchanged for another's
+exchanged another person's averages in one's place are covered, where all numbers are at opposite bounds and nothing is taken back
 
-All but `corrected` are claimed of a table with a column of days, and of deliveries: a file for each night, in most of which the person is alone.
-All are claimed of rows and, `groups`, of averages of two groups.
+All but the last two are claimed of a table with a column of days, and of deliveries: a file for each night, in most of which the person is alone.
+All but the last are claimed of rows and, `groups`, of averages of two groups.
 """
 
 from __future__ import annotations
@@ -167,6 +168,8 @@ def covered(*, deliveries: bool = False, groups: bool = False) -> Broken:
 
 
 _ALL = range(1, NIGHTS + 1)
+_DAYS = [(night, (FIRST_DAY + timedelta(days=night - 1)).isoformat()) for night in _ALL]
+"""Nights and their days."""
 CORRECTED: dict[str, list[SourceRow]] = {
     "rows that are taken back": [*_one(*_ALL[::2]), *_one(*_ALL[1::2], sign=-1)],
     "more taken back than a person has rows": [*_one(1, 2), *_one(*_ALL[2:], sign=-1, spent=1, city="north", member="no")],
@@ -194,11 +197,33 @@ def corrected(*, groups: bool = False) -> Broken:
     return broken
 
 
+OPPOSITE: dict[str, tuple[list[SourceRow], list[SourceRow]]] = {
+    "at opposite bounds, in other categories": (_one(*_ALL, spent=100, city="south"), _one(*_ALL, spent=0, city="north")),
+    "in another group": (_one(*_ALL, spent=100, member="yes"), _one(*_ALL, spent=0, member="no")),
+}
+"""Rows of one person, and of another in their place."""
+
+
+def exchanged() -> Broken:
+    """Another person in one's place moves averages by no more than is charged: counts cannot, but sums from the middle may have opposite signs."""
+    broken, night = [], _night(groups=True)
+    with _apart(neighbours="replace-one") as world:
+        for name, pair in OPPOSITE.items():
+            (one, mu_squared), (other, _) = (_noised(world, _with(rows), night) for rows in pair)
+            moved = _moved(one, other)
+            if not 0 < moved <= mu_squared * (1 + 1e-9):
+                broken.append(f"{name}: a loss of {moved:.4g}, charged {mu_squared:.4g}")
+    return broken
+
+
+def _with(rows: list[SourceRow]) -> History:
+    """What the table holds in each night, of rows that are there from their day on."""
+    return [[*_others(night), *(row for row in rows if row["day"] <= day)] for night, day in _DAYS]
+
+
 def _signed(rows: list[SourceRow]) -> History:
-    """What the table holds in each night, of rows that are there from their day on; all have a sign."""
-    days = [(FIRST_DAY + timedelta(days=night - 1)).isoformat() for night in _ALL]
-    own = [[row for row in rows if row["day"] <= day] for day in days]
-    return [[{"sign": 1, **row} for row in [*_others(night), *mine]] for night, mine in zip(_ALL, own, strict=True)]
+    """The same; all have a sign."""
+    return [[{"sign": 1, **row} for row in each] for each in _with(rows)]
 
 
 def _noised(world: World, history: History, command: Command, *, deliveries: bool = False) -> tuple[Noised, float]:

@@ -116,7 +116,7 @@ def _unpriced_corrections(of: Any) -> Any:
 
     def made(*arguments: Any, **how: Any) -> Series:
         series = of(*arguments, **how)
-        return replace(series, contribution=replace(series.contribution, signed=False))
+        return replace(series, contribution=replace(series.contribution, signed=0))
 
     return staticmethod(made)
 
@@ -156,9 +156,15 @@ def _unpriced_signs(of: Any) -> Any:
 
     def made(*arguments: Any, **how: Any) -> GroupSeries:
         series = of(*arguments, **how)
-        return replace(series, contribution=replace(series.contribution, signed=False))
+        return replace(series, contribution=replace(series.contribution, signed=0))
 
     return staticmethod(made)
+
+
+@mistake("averages of another person at the price of counts", "noise covers another person's averages", "signed", GroupVectors)
+def _unpriced_sides(_: Any) -> Any:
+    """The noise is for sums that all have one sign, where those of values below the middle have the other."""
+    return property(lambda _vectors: 0)
 
 
 @mistake("counts named by their content", "bytes of a horizon's nights", "new_name")

@@ -68,6 +68,7 @@ CLAIMS: Mapping[str, Callable[[], Broken]] = {
     "bytes of a horizon's averages": partial(series.equal, groups=True),
     "noise covers a person's history of averages": partial(series.covered, groups=True),
     "noise covers a person's deliveries of averages": partial(series.covered, deliveries=True, groups=True),
+    "noise covers another person's averages": series.exchanged,
     "noise covers a person's corrections of averages": partial(series.corrected, groups=True),
     **{f"noise covers one row: {method}": partial(covered, method) for method in COVERED},
     "one cap for one file": partial(accounts, Declaration(), (GdpTabicl.name, LdpTabicl.name)),

@@ -15,7 +15,8 @@ Paper       DP-TabICL algorithm 2, its averages (`aggregate`), with all of a row
 
 Proof of (3): a row is in one group, whose predicates part all rows. There it adds w_n to one number; of each number column, either at most w to
 its sum (clipped: |u_j| <= w) or w to its missing ones, never both; and w to one cell of each histogram. Columns of which the predicate
-allows one value are not counted. With `lower` the w steps are those of the whole width, from 0: then no number of v is negative.
+allows one value are not counted. Only the sums of number columns, m w^2 of it at most, may be negative; with `lower` none is, as the w steps
+are then those of the whole width, from 0.
 
 Why these weights: noise of deviation s moves a mean by about s / 2n sqrt(1 / w^2 + r^2 / w_n^2) of its width, r how far from the middle it
 is, in halves of the width. Under a fixed |v|^2 the sum of its square over m columns is least at w_n^2 = r sqrt(m) w^2; r^2 = 1/3 as of values that are anywhere.
@@ -29,6 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from math import floor, sqrt
 
@@ -78,6 +80,11 @@ class GroupCells:
         """What one row of the group adds, squared, at most."""
         return len(self.parts) * self.weight**2 + (0 if self.count is None else self.count_weight**2)
 
+    @property
+    def squared_sums(self) -> int:
+        """What one row adds to the sums of number columns, squared, at most."""
+        return sum(part.grid is not None for part in self.parts) * self.weight**2
+
     @cached_property
     def rows(self) -> tuple[np.ndarray, np.ndarray, float]:
         """n^ of (4): the places of cells and their weights in it, both of shape (cells,); and its variance where a cell's is 1."""
@@ -117,9 +124,10 @@ class GroupVectors:
         return max(one.squared_norm for one in self.cells)
 
     @property
-    def signed(self) -> bool:
-        """Whether a number of a row's vector may be negative."""
-        return self.origin != "lower" and any(part.grid for one in self.cells for part in one.parts)
+    def signed(self) -> Fraction:
+        """Of M, what a row's sums of numbers may have, the only ones that may be negative: the largest m w^2 of any group, over M."""
+        largest = max(one.squared_sums for one in self.cells)
+        return Fraction(0 if self.origin == "lower" else largest, self.squared_norm)
 
     def exact(self, table: PrivateTable, rows: np.ndarray, members: np.ndarray) -> np.ndarray:
         """The sum of the vectors of the rows at these positions, each in the group that `members` says: shape (cells,), int64; private."""

@@ -70,7 +70,7 @@ def test_no_pattern_of_participation_moves_more_than_is_stated_and_one_nearly_do
 @settings(max_examples=150, deadline=None)
 def test_cells_signs_and_fewer_rows_never_move_more(periods: int, contribution: Contribution, marginals: int, data: st.DataObject) -> None:
     """A unit's rows in any cells, some of them taken back, in two marginals of three cells each; and another unit's in their place."""
-    counted = counters(periods, replace(contribution, signed=True), squared_norm=marginals)
+    counted = counters(periods, replace(contribution, signed=1), squared_norm=marginals)
     units = []
     for _ in range(2):
         rows = data.draw(st.integers(0, min(contribution.rows, contribution.per_period * periods)))
@@ -92,13 +92,33 @@ def test_a_replaced_unit_moves_by_twice_what_an_added_one_does_and_four_times_wh
     counted, rows = counters(4, Contribution(3, 1)), np.array([[1], [1], [1], [0]])
     added = moved(counted, rows)
     assert moved(counted, np.hstack([rows, -rows])) == 2 * added <= replace(counted, neighbours=REPLACE).squared_sensitivity
-    back = counters(4, Contribution(3, 1, signed=True), neighbours=REPLACE)
+    back = counters(4, Contribution(3, 1, signed=1), neighbours=REPLACE)
     assert (
         moved(counted, rows - -rows)
         == 4 * added
         <= back.squared_sensitivity
         == 2 * replace(counted, neighbours=REPLACE).squared_sensitivity
     )
+
+
+@pytest.mark.parametrize(("rows", "most"), [(1, 1), (2, 1), (2, 2), (3, 2)])
+def test_a_replaced_unit_moves_by_what_the_cells_that_have_a_sign_add_and_by_no_more(rows: int, most: int) -> None:
+    """All pairs of histories of three periods; a row adds -1, 0 or 1 to one cell and 1 to one of two others: S = 1, M = 2. 3 D are reached."""
+    counted = counters(3, Contribution(rows, most, Fraction(1, 2)), squared_norm=2, neighbours=REPLACE)
+    vectors = np.array([(sign, one, 1 - one) for sign in (-1, 0, 1) for one in (0, 1)])
+    histories = [np.zeros((3, 3))]
+    for count in range(1, rows + 1):
+        for places in patterns(counted, count):
+            for chosen in product(vectors, repeat=count):
+                histories.append(np.zeros((3, 3)))
+                np.add.at(histories[-1], list(places), np.array(chosen))
+    moved_to = (matrix(3).astype(float) @ np.unique(histories, axis=0)).reshape(-1, 9)
+    squares = np.square(moved_to).sum(axis=1)
+    reached = (squares[:, np.newaxis] + squares - 2 * moved_to @ moved_to.T).max()
+    assert (1 - 1e-4) * counted.squared_sensitivity <= reached <= counted.squared_sensitivity * (1 + 1e-12)
+    unsigned, added = replace(counted, contribution=Contribution(rows, most)), replace(counted, neighbours=ADD)
+    assert counted.squared_sensitivity == 3 * added.squared_sensitivity and unsigned.squared_sensitivity < reached
+    assert replace(counted, squared_norm=3).squared_sensitivity == 10 * (added.squared_sensitivity // 2), "2 (3 + 3 / 2), rounded up"
 
 
 def test_the_remainder_of_a_person_counts_in_full() -> None:
@@ -264,3 +284,5 @@ def test_a_history_that_is_no_history_is_refused() -> None:
     for rows, per_period in ((1, 0), (1, 2), (0, 0)):
         with pytest.raises(ParameterError, match="contribution="):
             Contribution(rows, per_period)
+    with pytest.raises(ParameterError, match="signed=3/2: expected a part"):
+        Contribution(1, 1, Fraction(3, 2))

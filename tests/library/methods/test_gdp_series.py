@@ -47,10 +47,10 @@ COLUMNS = {
 GROUPS = {2: ["label"], 4: ["label", {"column": "age", "cuts": [40]}], 6: [{"column": "city", "parts": [["a"], ["b"], ["c"]]}, "label"]}
 
 
-def tree(*, rows: int = 3, nightly: int = 2, neighbours: str = "add-or-remove-one", **more: Any) -> dict[str, Any]:
-    """Numbers, one of them with missing values, and categories; a column that a group's key says; rows that take others back."""
+def tree(*, rows: int = 3, nightly: int = 2, neighbours: str = "add-or-remove-one", back: bool = True, **more: Any) -> dict[str, Any]:
+    """Numbers, one of them with missing values, and categories; a column that a group's key says; with `back` rows that take others back."""
     content = series_tree(columns=COLUMNS, groups=GROUPS, releases={"every": "day", "horizon": PERIODS, "first": "2026-03-01"}, **more)
-    content["source"] |= {"sign": "sign", "missing": "?"}
+    content["source"] |= {"missing": "?"} | ({"sign": "sign"} if back else {})
     content["privacy"] |= {"neighbours": neighbours}
     content["privacy"]["person"] |= {"max_rows": nightly, "max_rows_in_horizon": rows}
     return content
@@ -114,31 +114,32 @@ SHOTS, ORIGINS = st.sampled_from([1, 2, 4, 6]), st.sampled_from(["centre", "lowe
 OTHERS = [row(f"p{who}", 1 + who % PERIODS, age=20 + 9 * who, city="abc"[who % 3], buys=("no", "yes")[who % 2]) for who in range(6)]
 
 
-def covered(mine: list[Any], its: list[Any], shots: int, origin: Origin, rows: int, nightly: int) -> None:
+def covered(mine: list[Any], its: list[Any], shots: int, origin: Origin, rows: int, nightly: int, back: bool) -> None:
     """From rows to sums of all nights: against nobody, and against another person's in their place."""
     most = {"rows": max(rows, nightly), "nightly": max(2, min(rows, nightly))}
     most["rows"] = max(most.values())
-    added = series(series_contract(tree(**most)), shots, origin=origin)
-    counted = [vectors(added, [*OTHERS, *person]) for person in (mine, its, [])]
+    added = series(series_contract(tree(back=back, **most)), shots, origin=origin)
+    counted = [vectors(added, [*OTHERS, *person]) for person in (mine, its, [])]  # without `back` the column of signs is none
     assert moved(added, counted[0], counted[2]) <= added.counters.squared_sensitivity
-    replaced = series(series_contract(tree(neighbours="replace-one", **most)), shots, origin=origin)
-    assert replaced.counters.squared_sensitivity == 4 * added.counters.squared_sensitivity
+    replaced = series(series_contract(tree(neighbours="replace-one", back=back, **most)), shots, origin=origin)
+    times = 4 if back else 2 * (1 + added.vectors.signed)
+    assert replaced.counters.squared_sensitivity == times * added.counters.squared_sensitivity
     assert moved(replaced, counted[0], counted[1]) <= replaced.counters.squared_sensitivity
 
 
-@given(ROWS, ROWS, SHOTS, ORIGINS, st.integers(1, 4), st.integers(1, 3))
+@given(ROWS, ROWS, SHOTS, ORIGINS, st.integers(1, 4), st.integers(1, 3), st.booleans())
 @settings(max_examples=6, deadline=None)
 def test_no_rows_of_a_person_move_all_sums_by_more_than_is_priced(
-    mine: list[Any], its: list[Any], shots: int, origin: Origin, rows: int, nightly: int
+    mine: list[Any], its: list[Any], shots: int, origin: Origin, rows: int, nightly: int, back: bool
 ) -> None:
-    covered(mine, its, shots, origin, rows, nightly)
+    covered(mine, its, shots, origin, rows, nightly, back)
 
 
 @pytest.mark.exhaustive
-@given(ROWS, ROWS, SHOTS, ORIGINS, st.integers(1, 4), st.integers(1, 3))
+@given(ROWS, ROWS, SHOTS, ORIGINS, st.integers(1, 4), st.integers(1, 3), st.booleans())
 @settings(max_examples=100, deadline=None)
-def test_nor_do_any_others(mine: list[Any], its: list[Any], shots: int, origin: Origin, rows: int, nightly: int) -> None:
-    covered(mine, its, shots, origin, rows, nightly)
+def test_nor_do_any_others(mine: list[Any], its: list[Any], shots: int, origin: Origin, rows: int, nightly: int, back: bool) -> None:
+    covered(mine, its, shots, origin, rows, nightly, back)
 
 
 @pytest.mark.parametrize("neighbours", ["add-or-remove-one", "replace-one"])
@@ -153,12 +154,12 @@ def test_a_person_at_the_bounds_reaches_all_that_is_priced(shots: int, neighbour
     assert 0.99 * 4**BITS < one.vectors.squared_norm <= 4**BITS
 
 
-def test_a_replaced_person_moves_twice_the_length_where_sums_are_measured_from_the_middle() -> None:
+def test_a_replaced_person_moves_more_where_sums_are_measured_from_the_middle() -> None:
     """Rows come in both histories, at either end of the bounds: a price for counts alone, twice the square, would not cover it."""
     content = series_tree(groups={2: ["label"]}, releases={"every": "day", "horizon": PERIODS, "first": "2026-03-01"})
     content["columns"] = {f"n{number}": {"type": "real", "bounds": [0, 1]} for number in range(8)} | {"buys": COLUMNS["buys"]}
     content["privacy"] |= {"neighbours": "replace-one"}
-    priced, reached = {}, {}
+    priced, reached, sums = {}, {}, Fraction(0)
     for origin in ("centre", "lower"):
         one = series(series_contract(content), 2, origin=origin)  # type: ignore[arg-type]
         cells = one.vectors.cells[0]
@@ -167,9 +168,10 @@ def test_a_replaced_person_moves_twice_the_length_where_sums_are_measured_from_t
         for part in cells.parts:
             assert part.grid is not None
             high[part.cells.start], low[part.cells.start] = (part.grid.total(np.array([end])) for end in (1.0, 0.0))
-        nothing = [np.zeros_like(high)] * (PERIODS - 3)
+        nothing, sums = [np.zeros_like(high)] * (PERIODS - 3), max(sums, one.vectors.signed)
         priced[origin], reached[origin] = one.counters.squared_sensitivity, moved(one, [high] * 3 + nothing, [low] * 3 + nothing)
-    assert priced["centre"] == 2 * priced["lower"] and priced["lower"] < reached["centre"] <= priced["centre"]
+    assert priced["centre"] == (1 + sums) * priced["lower"] and priced["lower"] < reached["centre"] <= priced["centre"]
+    assert sums == pytest.approx(8 / (8 + (8 / 3) ** 0.5), rel=1e-3), "eight sums and a count"
     assert reached["lower"] <= priced["lower"]
 
 
@@ -265,11 +267,12 @@ def test_what_no_series_has_is_refused_in_one_sentence() -> None:
     whole = tree()
     whole["privacy"]["sampling_rate"] = "1"
     METHOD.check(series_contract(whole), unit())
+    METHOD.check(series_contract(sampled), unit(rates=(Fraction(1),)))
     for made, refused in (
         ((contract, unit(allocation="paid-columns")), r"allocation=.?paid-columns.?: expected shared-count: visits has a horizon"),
         ((contract, unit(epsilon_is="amplified")), "epsilon_is=.*: expected nominal: visits has a horizon"),
-        ((contract, unit(rates=(Fraction(1, 2),))), "sampling_rate=.*1/2.*: expected 1, or no such key: all rows"),
-        ((series_contract(sampled), unit()), "sampling_rate=.*1/10.*: expected 1, or no such key: all rows"),
+        ((contract, unit(rates=(Fraction(1, 2),))), "sampling_rate=.*1/2.*: expected 1: all rows"),
+        ((series_contract(sampled), unit()), "sampling_rate=.*1/10.*: expected 1: all rows"),
         ((contract, unit(shots=(3,))), "shots=3"),
     ):
         with pytest.raises(ParameterError, match=refused):

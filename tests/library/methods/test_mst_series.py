@@ -91,12 +91,12 @@ def test_a_unit_moves_what_is_counted_by_no_more_than_its_budget(
             given_pairs = {COLUMNS: np.zeros(0), CHOSEN: np.array(chosen)}
             before = [given_pairs] * (period - 1)
             if period == STRUCTURE:
-                columns = exact.columns.release((_flat(one) for one in histories[:period]), period=period, stream=_stream())
+                columns = exact.counters.release((_flat(one) for one in histories[:period]), period=period, stream=_stream())
                 pairs = exact.pairs(2).release([_pairs(histories[0]) + _pairs(histories[1])], period=1, stream=_stream())
                 sums.append({COLUMNS: columns, PAIRS: pairs})
             else:
                 sums.append(exact.draw(histories[:period], before, _stream()))
-        for name, variance in ((COLUMNS, noisy.columns.variance), (PAIRS, noisy.pairs(2).variance)):
+        for name, variance in ((COLUMNS, noisy.counters.variance), (PAIRS, noisy.pairs(2).variance)):
             if name in sums[0]:
                 total += float(np.square((sums[0][name] - sums[1][name]).astype(float)).sum() / float(variance or 1))
     twice = 4 if neighbours is REPLACE else 1
@@ -193,7 +193,7 @@ def test_its_price_is_that_of_its_whole_budget(neighbours: Neighbours) -> None:
 
     total = GaussianTotal.of(2.0, delta=1e-6, neighbours=neighbours, unit="person")
     one = Series(SIZES, PERIODS, Contribution(3, 1), total, STRUCTURE)
-    counters = [(one.columns, FIRST), (one.pairs(3), SECOND)]
+    counters = [(one.counters, FIRST), (one.pairs(3), SECOND)]
     for counter, share in counters:
         assert counter.variance is not None
         mu_squared = counter.squared_sensitivity / float(counter.variance - 4)
