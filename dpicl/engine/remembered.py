@@ -24,6 +24,7 @@ from dpicl.engine.stages.probe import questions_digest
 from dpicl.errors import DpiclError
 from dpicl.lm.embedding import embedder_fingerprint
 from dpicl.methods.public_questions import IN_PROCESS
+from dpicl.processes import gpus_here
 
 FOLDER = "answered"
 """Below the folder of models, which is made again where it is gone."""
@@ -66,7 +67,7 @@ def _stored(folder: str) -> list[str]:
 
 def _machine() -> list[str]:
     """Its name, and which of its GPUs may be used."""
-    return [platform.node(), os.environ.get("CUDA_VISIBLE_DEVICES", "all"), *sorted(map(str, Path("/dev").glob("nvidia[0-9]*")))]
+    return [platform.node(), *gpus_here()]
 
 
 def _program() -> list[str]:

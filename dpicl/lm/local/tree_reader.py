@@ -86,9 +86,9 @@ class _Reader:
 
     def __init__(self, model: Any, tree: PrefixTree, device: torch.device, own_pass: Pass | None) -> None:
         self._model, self._tree, self._device = model, tree, device
-        is_watched = any(part._forward_pre_hooks or part._forward_hooks for part in model.modules())
-        is_own = own_pass is not None and own_pass.model is model and not is_watched
-        self._pass = own_pass if own_pass is not None and is_own else self._by_transformers
+        is_own = own_pass is not None and own_pass.model is model
+        is_watched = is_own and any(part._forward_pre_hooks or part._forward_hooks for part in model.modules())
+        self._pass = own_pass if own_pass is not None and is_own and not is_watched else self._by_transformers
         self._longest = max((segment.end for segment in tree.segments), default=0)
         self._last = model.config.get_text_config().num_hidden_layers - 1
         self._path: tuple[int, ...] = ()
