@@ -120,7 +120,7 @@ def _fitting(figures: Figures) -> None:
 def measure(figures: Figures) -> None:
     """Everything, on one core as far as numpy leaves it there."""
     _randomising(figures, "binary", (2,) * COLUMNS, 1500, 16)
-    _randomising(figures, "mixed", MIXED, 1000, 9)
+    _randomising(figures, "mixed", MIXED, 800, 9)
     _copied(figures)
     _fitting(figures)
     _inverting(figures)
