@@ -114,7 +114,8 @@ class Place:
 
     def dpicl(self, *arguments: str, timeout: float = 120, file_limit: int | None = None, **extra: str) -> subprocess.CompletedProcess[str]:
         """Run the command line to its end; in a process of its own where files are limited, or what is imported depends on it."""
-        if file_limit is None and not {"PYTHONPATH", "COLUMNS"} & extra.keys():
+        is_read_at_import = any(name in ("PYTHONPATH", "COLUMNS") or name.startswith("PREFECT_") for name in extra)
+        if file_limit is None and not is_read_at_import:
             return run_forked(arguments, {**_bare_environment(), **self.environment, **extra}, self.root, timeout)
         process = self.start(*arguments, file_limit=file_limit, **extra)
         try:
