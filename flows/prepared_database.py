@@ -27,9 +27,8 @@ def prepare_database(environment: Mapping[str, str] = os.environ) -> bool:
     A server that is started at the same moment finds a whole database or none. Raises OSError: it cannot be written.
     """
     home = Path(environment["PREFECT_HOME"]).expanduser()
-    if any(environment.get(name) for name in _ELSEWHERE) or any(
-        home.glob(f"{FILE}*")
-    ):  # a log of a database that is gone would be replayed
+    # The log that a killed server leaves would be replayed into another database, if its own is gone.
+    if any(environment.get(name) for name in _ELSEWHERE) or any(home.glob(f"{FILE}*")):
         return False
     schema = SCHEMA.read_text(encoding="utf-8")
     if not schema.startswith(FIRST_LINE.format(version("prefect"))):

@@ -69,10 +69,8 @@ def _ask(plan: Plan, settings: Settings) -> str:
     place = remembered(plan, settings)
     if (day := day_of(place)) is not None:
         return f" on {day}"
-    with (
-        TemporaryDirectory(dir=settings.runs, prefix=".dry-run-") as folder,
-        passing(Path(folder)),
-    ):  # no name of a run begins with a dot
+    # no name of a run begins with a dot
+    with TemporaryDirectory(dir=settings.runs, prefix=".dry-run-") as folder, passing(Path(folder)):
         write_plan(run := Path(folder) / plan.run_id, plan)
         try:
             probe(str(run))

@@ -96,7 +96,7 @@ def collect(
     Args:
         reports: a file, a folder, or an address `s3://…`.
         period: whose reports count; those of no period if left out.
-        close: a file that closes the period; see `count_reports`.
+        close: a file that closes the period; see `count_open`.
         shots: how many demonstrations are made where no number is given.
 
     The others are those of `Collection.of`.

@@ -19,11 +19,12 @@ from dpicl.tabular.local.observed import observed_tally
 from dpicl.tabular.local.tally import Tally
 from dpicl.tabular.reading.encode import LocalEncoding, label_codes
 from dpicl.tabular.reports.check import Checker
-from dpicl.tabular.reports.count import Received, count_reports
+from dpicl.tabular.reports.count import Received
 from dpicl.types import PrivateTable
 from tests.cli.holder import data_holder
 from tests.harness import shop, shop_rows
 from tests.library.examples import random_table, small_contract
+from tests.library.tabular.received import count_reports
 
 HEAVY = ("prefect", "dask", "distributed", "torch", "transformers", "pandas", "sklearn", "great_expectations", "sqlalchemy")
 

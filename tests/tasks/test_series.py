@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,23 @@ def planned(epsilon: str = "2") -> Any:
 def night(day: int, *, until: str | None = None, window: int | None = None, settings: Settings | None = None) -> Published:
     """What the night after a day releases."""
     return release_planned(planned(), settings or Settings.current(), until=until, window=window, now=after(day))
+
+
+class KilledError(BaseException):
+    """In place of a signal."""
+
+
+@contextmanager
+def killed_at(owner: type, method: str) -> Iterator[None]:
+    """What is done inside dies where this is called."""
+
+    def killed(*_: object) -> None:
+        raise KilledError
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(owner, method, killed)
+        with pytest.raises(KilledError):
+            yield
 
 
 def horizon_of(settings: Settings | None = None) -> tuple[Any, Horizon]:
@@ -173,21 +191,11 @@ def test_a_person_enters_with_as_many_rows_as_the_contract_says_whatever_the_nig
     assert counts == [300, 300, 300, *[0] * 8]
 
 
-def test_what_is_frozen_decides_though_the_table_is_another_one_by_the_time_of_the_draw(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_frozen_decides_though_the_table_is_another_one_by_the_time_of_the_draw(place: Place) -> None:
     """A night that was killed between freezing and drawing, and a table that was emptied since."""
 
-    class KilledError(Exception):
-        pass
-
-    def killed(*arguments: object) -> None:
-        raise KilledError
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Horizon, "_released", killed)
-        with pytest.raises(KilledError):
-            night(1)
+    with killed_at(Horizon, "_released"):
+        night(1)
     put(place, [visit("nobody", 9), visit("else", 9, buys="yes")])
     night(1)
     opened, horizon = horizon_of()
@@ -395,28 +403,17 @@ def test_a_plan_compares_what_releases_the_table_at_once(place: Place) -> None:
     assert told.returncode == 0, told.stderr
 
 
-class KilledError(Exception):
-    """In place of a signal."""
-
-
 def left_of(place: Place) -> list[Path]:
     """Frozen counts, and folders of private rows."""
     private = Settings.current().private_home
     return [*(place.home / "series").glob("*/*"), *private.glob("*/protect-*")]
 
 
-def test_a_last_night_that_was_killed_after_its_publish_leaves_nothing_once_a_window_is_asked_for(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_last_night_that_was_killed_after_its_publish_leaves_nothing_once_a_window_is_asked_for(place: Place) -> None:
     """Exact counts, and a plain copy of the table that a killed command could not remove."""
 
-    def killed(*arguments: object) -> None:
-        raise KilledError
-
-    with monkeypatch.context() as patched:
-        patched.setattr(FrozenPeriods, "forget", killed)
-        with pytest.raises(KilledError):
-            night(DAYS)
+    with killed_at(FrozenPeriods, "forget"):
+        night(DAYS)
     copy = Settings.current().private_home / NAME / "protect-visits-killed"
     copy.mkdir(parents=True)
     (copy / RELEASE_LOCK).touch()

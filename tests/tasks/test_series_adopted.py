@@ -9,25 +9,15 @@ from dpicl.engine.settings import Settings
 from dpicl.errors import LedgerRefusedError
 from dpicl.methods.mst_series import Series
 from tests.harness import Place
-from tests.tasks.test_series import night, place, published
+from tests.tasks.test_series import killed_at, night, place, published
 
 __all__ = ["place"]
 
 
-class Killed(BaseException):
-    """In place of a signal."""
-
-
-def test_a_charged_night_is_not_drawn_in_a_ledger_from_receipts(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_charged_night_is_not_drawn_in_a_ledger_from_receipts(place: Place) -> None:
     night(2)
-
-    def killed(*_: object) -> object:
-        raise Killed
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Series, "draw", killed)
-        with pytest.raises(Killed):
-            night(3)
+    with killed_at(Series, "draw"):
+        night(3)
     settings = Settings.current()
     for name in ("ledger.db", "ledger.anchor.json"):
         (settings.home / name).unlink()

@@ -26,7 +26,7 @@ from dpicl.release import Release
 from dpicl.tabular.reading.deliveries import PERIOD, delivered, read_deliveries, were_read
 from tests.harness import Place, new_place
 from tests.library.series_contracts import FIRST, NAME, after, series_contract, series_tree, visit, visits
-from tests.tasks.test_series import DAYS, as_csv, declare, horizon_of, night, published, same, spent
+from tests.tasks.test_series import DAYS, as_csv, declare, horizon_of, killed_at, night, published, same, spent
 from tests.tasks.test_series_run import made, nightly_place, planned_run, told
 
 Row = dict[str, Any]
@@ -145,17 +145,9 @@ def test_a_delivery_of_one_row_and_one_of_none_are_no_refusal(place: Place) -> N
     assert counts(3) == [0, 1, 0]
 
 
-def test_a_killed_night_is_made_from_what_it_froze_though_its_delivery_is_gone(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    class KilledError(Exception):
-        pass
-
-    def killed(*arguments: object) -> None:
-        raise KilledError
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Horizon, "_released", killed)
-        with pytest.raises(KilledError):
-            night(1)
+def test_a_killed_night_is_made_from_what_it_froze_though_its_delivery_is_gone(place: Place) -> None:
+    with killed_at(Horizon, "_released"):
+        night(1)
     path = place.root / "data" / NAME / f"{_DAYS[0]}.csv"
     path.unlink()
     night(2)

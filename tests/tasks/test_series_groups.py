@@ -28,7 +28,7 @@ from dpicl.release import Release
 from dpicl.report.stages import report_steps
 from tests.harness import Place, new_place, rows
 from tests.library.series_contracts import NAME, after, series_tree, visit, visits
-from tests.tasks.test_series import as_csv, declare, put, same, spent
+from tests.tasks.test_series import as_csv, declare, killed_at, put, same, spent
 from tests.tasks.test_series import night as night_of_rows
 from tests.tasks.test_series_run import NIGHTLY
 
@@ -96,17 +96,9 @@ def test_averages_of_a_window_are_those_of_its_rows(place: Place) -> None:
         assert group.values["city"] == max("ab", key=[one["city"] for one in own].count)
 
 
-def test_what_is_frozen_decides_and_goes_with_the_last_night(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    class KilledError(Exception):
-        pass
-
-    def killed(*arguments: object) -> None:
-        raise KilledError
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Horizon, "_released", killed)
-        with pytest.raises(KilledError):
-            night(1)
+def test_what_is_frozen_decides_and_goes_with_the_last_night(place: Place) -> None:
+    with killed_at(Horizon, "_released"):
+        night(1)
     (frozen,) = (place.home / "series").glob("*/00001")
     content = frozen.read_bytes()
     put(place, [visit("nobody", 9), visit("else", 9, buys="yes")])

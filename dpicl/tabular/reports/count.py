@@ -92,14 +92,6 @@ class Counts:
         return count_open(self.place, self.checker, close=self.close, folder=self.folder).closed()
 
 
-def count_reports(
-    place: str, checker: Checker, *, close: Path | None = None, progress: Callable[[int, int], Any] = lambda done, total: None
-) -> tuple[Tally, Received]:
-    """As `count_open`, and the period is closed where it is to be."""
-    counts = count_open(place, checker, close=close, progress=progress).closed()
-    return counts.tally, counts.received
-
-
 def count_open(
     place: str,
     checker: Checker,

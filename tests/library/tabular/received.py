@@ -14,7 +14,7 @@ from dpicl.mechanisms.randomised_response import Response
 from dpicl.tabular.local.questions import Questionnaire, questionnaire
 from dpicl.tabular.local.tally import Tally
 from dpicl.tabular.reports.check import Checker
-from dpicl.tabular.reports.count import Received, count_reports
+from dpicl.tabular.reports.count import Received, count_open
 from dpicl.tabular.reports.schema import Sender
 
 COLLECTION = "5e" * 32
@@ -51,6 +51,12 @@ def received(folder: Path, *files: str | bytes, checker: Checker = CHECKER) -> t
     for number, content in enumerate(files):
         (folder / f"{number}.jsonl").write_bytes(content.encode() if isinstance(content, str) else content)
     return count_reports(str(folder), checker)
+
+
+def count_reports(place: str, checker: Checker, *, close: Path | None = None) -> tuple[Tally, Received]:
+    """What is counted at a place, whose period is closed where it is to be."""
+    counts = count_open(place, checker, close=close).closed()
+    return counts.tally, counts.received
 
 
 def plain_tally(reports: Iterable[Mapping[str, Any]], questions: Questionnaire = MIXED) -> Tally:

@@ -27,12 +27,12 @@ from dpicl.tabular.reading.batches import prepare
 from dpicl.tabular.reading.read import rows_digest
 from dpicl.tabular.reading.source import find_rows, load_source
 from dpicl.tabular.reading.survey import Survey, survey
-from dpicl.tabular.reports.count import Received, count_reports
+from dpicl.tabular.reports.count import Received
 from dpicl.tabular.reports.schema import SCHEMA
 from tests.harness import answers, call_main, free_port, install, new_place, said, shop, shop_rows, until
 
 from ..table_contracts import GOOD_CSV, small_contract
-from .received import CHECKER, received, some_reports, text
+from .received import CHECKER, count_reports, received, some_reports, text
 from .test_folder import SECRET, lay_out, rows
 
 BUCKET = "private-rows"

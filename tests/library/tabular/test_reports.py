@@ -21,10 +21,10 @@ from hypothesis import strategies as st
 from dpicl.errors import DataError
 from dpicl.tabular.reports import distinct, lines
 from dpicl.tabular.reports.check import Checker
-from dpicl.tabular.reports.count import Received, count_reports
+from dpicl.tabular.reports.count import Received
 from dpicl.tabular.reports.lines import LONGEST_LINE, read_lines
 from dpicl.tabular.reports.schema import SCHEMA
-from tests.library.tabular.received import CHECKER, COLLECTION, MIXED, plain_tally, received, report, some_reports, text
+from tests.library.tabular.received import CHECKER, COLLECTION, MIXED, count_reports, plain_tally, received, report, some_reports, text
 
 CELLS = st.one_of(
     st.tuples(st.just(0), st.sets(st.integers(0, 5), min_size=1, max_size=1)),
@@ -240,10 +240,10 @@ def test_pseudonyms_of_one_beginning_and_a_flood_of_one_report_fill_no_part(tmp_
 
 _MEMORY = """
 import resource, sys
-from dpicl.tabular.reports.count import count_reports
+from dpicl.tabular.reports.count import count_open
 from tests.library.tabular.received import CHECKER
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-_, found = count_reports(sys.argv[1], CHECKER)
+found = count_open(sys.argv[1], CHECKER).received
 print(found.counted, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
 """
 
