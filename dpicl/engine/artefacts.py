@@ -6,6 +6,8 @@ import io
 import json
 import shutil
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from dpicl.engine.batches import Batches
-from dpicl.engine.files import PRIVATE_MODE, kept_table, read_arrays, read_json, read_row_groups, write_arrays, write_json
+from dpicl.engine.files import PRIVATE_MODE, keep_table, kept_table, read_arrays, read_json, read_row_groups, write_arrays, write_json
 from dpicl.engine.received import read_tallies
 from dpicl.engine.run_folder import UnitFolder, read_plan
 from dpicl.engine.settings import Settings
@@ -44,11 +46,38 @@ def table_folder(settings: Settings, dataset: str, run: Path) -> Path:
     return settings.private(dataset, run.name)
 
 
+_here: ContextVar[dict[Path, pa.Table] | None] = ContextVar("tables of this process", default=None)
+
+
+@contextmanager
+def rows_stay_here() -> Iterator[None]:
+    """Inside, whole private tables are kept in this process and in no file, and are gone at the end: no other process does a stage."""
+    token = _here.set({})
+    try:
+        yield
+    finally:
+        _here.reset(token)
+
+
+def keep_rows(path: Path, table: pa.Table) -> None:
+    """Keep a whole private table, or queries, for the stages that follow: the first stays."""
+    if (here := _here.get()) is None:
+        keep_table(path, table)
+    else:
+        here.setdefault(path, table)
+
+
+def kept_rows(path: Path) -> pa.Table:
+    """What `keep_rows` kept."""
+    here = _here.get()
+    return kept_table(path) if here is None else here[path]
+
+
 def read_split(unit: UnitFolder) -> SplitTable:
     """The rows of a unit's data set, all in memory."""
     folder, batches = table_folder(unit.settings, unit.unit.dataset, unit.run), Batches.of(unit)
     if batches is None:
-        train = kept_table(folder / TRAIN)
+        train = kept_rows(folder / TRAIN)
     else:
         train = pa.concat_tables([batches.train(number).data for number in range(batches.count)], promote_options="permissive")
     return SplitTable(PrivateTable(train), read_test(unit), read_arrays(folder / QUERIES)["asked"])
@@ -56,13 +85,13 @@ def read_split(unit: UnitFolder) -> SplitTable:
 
 def read_test(unit: UnitFolder) -> QueryTable:
     """All held-out rows of a unit's data set; reads no private row."""
-    return QueryTable(kept_table(table_folder(unit.settings, unit.unit.dataset, unit.run) / TEST))
+    return QueryTable(kept_rows(table_folder(unit.settings, unit.unit.dataset, unit.run) / TEST))
 
 
 def read_queries(unit: UnitFolder) -> QueryTable:
     """The held-out rows that are put to the model, as `SplitTable.queries` has them; reads no private row."""
     folder = table_folder(unit.settings, unit.unit.dataset, unit.run)
-    return QueryTable(kept_table(folder / TEST).take(read_arrays(folder / QUERIES)["asked"]))
+    return QueryTable(kept_rows(folder / TEST).take(read_arrays(folder / QUERIES)["asked"]))
 
 
 def write_drafts(unit: UnitFolder, drafts: Mapping[Cell, bytes], name: str = DRAFTS) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from dpicl.contract import Contract, Declared, TextContract
-from dpicl.engine.artefacts import read_draws, read_texts, table_folder
+from dpicl.engine.artefacts import read_draws, read_texts, rows_stay_here, table_folder
 from dpicl.engine.collect import spending_sentences
 from dpicl.engine.execute import call_all
 from dpicl.engine.models import fingerprint
@@ -90,7 +90,8 @@ def private_rows(dataset: str, run: Path, settings: Settings) -> Iterator[None]:
             table_folder(settings, dataset, run)
             kept.enter_context(locked(folder / RELEASE_LOCK))
         try:
-            yield
+            with rows_stay_here():
+                yield
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 

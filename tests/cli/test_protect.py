@@ -161,6 +161,15 @@ def test_rows_do_not_outlive_a_failed_or_killed_release(place: Place, capsys: Ca
     assert {path for path in private_files(place) if path.name != "lock"} == {of_a_run, living}
 
 
+def test_no_copy_of_the_rows_is_written_for_one_release(place: Place) -> None:
+    """A file of all rows would break the limit, as one of everything else does not."""
+    large = install(place, shop(private=True), shop_rows(60_000))
+    out = place.root / "demos.jsonl"
+    made = place.dpicl("protect", large, "--method", "gdp_tabicl", "--epsilon", "1", "--shots", "2", "--out", str(out), file_limit=400_000)
+    assert made.returncode == 0, made.stderr
+    assert len(out.read_text().splitlines()) == 2
+
+
 @pytest.mark.parametrize("seconds", [2.0, *(pytest.param(seconds, marks=pytest.mark.exhaustive) for seconds in (0.0, 1.0, 3.0))])
 def test_a_killed_command_leaves_nothing_where_its_file_shall_be_and_can_be_typed_again(
     place: Place, capsys: Capture, table: str, seconds: float

@@ -10,9 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from dpicl.contract import Contract, TextContract
-from dpicl.engine.artefacts import TABLE, table_folder
+from dpicl.engine.artefacts import TABLE, keep_rows, table_folder
 from dpicl.engine.batches import INDEX, Batches, begin, keep_stream
-from dpicl.engine.files import keep_table
 from dpicl.engine.horizon import uncounted
 from dpicl.engine.run_folder import read_plan
 from dpicl.engine.settings import Settings
@@ -54,7 +53,7 @@ def ingest(run: str, dataset: str) -> str:
                 return begin(files, contract, folder)
             else:
                 table = load_source(contract, data_folder=settings.data, cache_folder=settings.cache)
-        keep_table(folder / TABLE, table)
+        keep_rows(folder / TABLE, table)
     return f"{table.num_rows} rows" if contract.tells_row_count else "rows read"
 
 

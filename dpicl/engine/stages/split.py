@@ -11,10 +11,10 @@ import numpy as np
 
 from dpicl.contract import Contract
 from dpicl.contract.declared import Declared
-from dpicl.engine.artefacts import ASKED, DIGEST, QUERIES, TABLE, TEST, TRAIN, table_folder
+from dpicl.engine.artefacts import ASKED, DIGEST, QUERIES, TABLE, TEST, TRAIN, keep_rows, kept_rows, table_folder
 from dpicl.engine.batches import Batches, split_key
 from dpicl.engine.benchmarks import check_published, content_digest
-from dpicl.engine.files import PRIVATE_MODE, keep_table, kept_table, read_arrays, read_json, write_arrays, write_json, write_table
+from dpicl.engine.files import PRIVATE_MODE, read_arrays, read_json, write_arrays, write_json, write_table
 from dpicl.engine.run_folder import read_plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.stage import stage, timed
@@ -42,7 +42,7 @@ def split(run: str, dataset: str) -> str:
             train_rows, digest = facts.train_rows, facts.digest(batches.contract)
             test, positions = held_out(parts, train_rows, batches.contract, key=batches.key, most=queries, queries=asked)
         else:
-            table = kept_table(folder / TABLE)
+            table = kept_rows(folder / TABLE)
             check_published(contract, partial(content_digest, contract, table), settings)
             if isinstance(contract, Contract):
                 asked = load_queries(contract, data_folder=settings.data)
@@ -51,8 +51,8 @@ def split(run: str, dataset: str) -> str:
                 whole = split_texts(table, contract, most=queries)
             digest = content_digest(contract, whole.train.data)
             train_rows, test, positions = whole.train.row_count, whole.test.data, whole.query_positions
-            keep_table(folder / TRAIN, whole.train.data)
-        keep_table(folder / TEST, test)
+            keep_rows(folder / TRAIN, whole.train.data)
+        keep_rows(folder / TEST, test)
         write_json(folder / DIGEST, digest, mode=PRIVATE_MODE)
         write_arrays(folder / QUERIES, {"asked": positions}, mode=PRIVATE_MODE)  # the positions of the queries come last
     if contract.evaluation == "public":
@@ -66,7 +66,7 @@ def _hold(run: Path, contract: Declared, folder: Path) -> None:
     """Public queries stay as they are: prompts and answers of a run that was stopped stand with what is released.
     Raises RunError: they have changed.
     """
-    stored = kept_table(folder / TEST).take(read_arrays(folder / QUERIES)["asked"])  # not what was read now, if it is another
+    stored = kept_rows(folder / TEST).take(read_arrays(folder / QUERIES)["asked"])  # not what was read now, if it is another
     if isinstance(contract, Contract):
         write_table(run / ASKED.format(dataset=contract.name), stored)
     asked_digest = hashlib.sha256(json.dumps(stored.to_pylist(), default=str).encode()).hexdigest()
@@ -80,7 +80,7 @@ def _public_alone(run: Path, contract: Contract, folder: Path, most: int | None)
         asked = load_queries(contract, data_folder=Settings.current().data)
         if asked is None or contract.evaluation != "public":
             return "no public queries to ask"
-        keep_table(folder / TEST, asked)
+        keep_rows(folder / TEST, asked)
         write_arrays(folder / QUERIES, {"asked": fewer(np.arange(asked.num_rows), most, contract.name)}, mode=PRIVATE_MODE)
         _hold(run, contract, folder)
     return f"{asked.num_rows} public queries to ask"

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from dpicl.checks import Rule, Violation
 from dpicl.contract import Contract, Declared, TextContract
-from dpicl.engine.artefacts import TABLE, table_folder
+from dpicl.engine.artefacts import TABLE, kept_rows, table_folder
 from dpicl.engine.batches import Batches
-from dpicl.engine.files import kept_table, write_json
+from dpicl.engine.files import write_json
 from dpicl.engine.settings import Settings
 from dpicl.engine.stage import stage, timed
 from dpicl.errors import DataError
@@ -49,7 +49,7 @@ def _checked(settings: Settings, contract: Declared, run: Path) -> tuple[tuple[R
     batches = Batches.find(settings, contract.name, run)
     if batches is not None:
         return rules_of(batches.contract), merged_violations(batches.facts(), batches.contract)
-    table = kept_table(table_folder(settings, contract.name, run) / TABLE)
+    table = kept_rows(table_folder(settings, contract.name, run) / TABLE)
     if isinstance(contract, TextContract):
         return text_rules(contract), text_violations(table, contract)
     assert isinstance(contract, Contract)

@@ -108,9 +108,11 @@ def prepare(table: pa.Table, contract: Contract, *, key: bytes | None = None) ->
     places = {rule: place for place, rule in enumerate(rules_of(contract))}
     broken = {places[one.rule]: one.count for one in violations(table, contract) if one.rule.rule not in _BY_ROWS}
     labels = label_counts(table, contract).tolist()
-    lanes, whole = added(hashes[protected]).tolist(), added(hashes).tolist()
+    whole = added(hashes).tolist()
+    lanes = whole if len(protected) == table.num_rows else added(hashes[protected]).tolist()
     facts = Facts(table.num_rows, len(protected), tuple(labels), broken, (lanes[0], lanes[1]), (whole[0], whole[1]))
-    return Batch(compact(table.take(protected), contract), table.filter(pa.array(test)).combine_chunks(), facts)
+    rows = table if len(protected) == table.num_rows else table.take(protected)
+    return Batch(compact(rows, contract), table.filter(pa.array(test)).combine_chunks(), facts)
 
 
 def compact(table: pa.Table, contract: Contract) -> pa.Table:

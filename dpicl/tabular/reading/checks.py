@@ -56,7 +56,7 @@ def violations(table: pa.Table, contract: Contract) -> tuple[Violation, ...]:
 def label_counts(table: pa.Table, contract: Contract) -> np.ndarray:
     """Rows of each code of `contract.target`, shape (codes,); a missing label counts only where the contract lets it be missing."""
     label = contract.label
-    if label is not None and not contract.columns[label.column].nullable:
+    if label is not None and not contract.columns[label.column].nullable and table.column(label.column).null_count:
         table = table.filter(table.column(label.column).is_valid())
     return np.bincount(label_codes(Table(table), contract), minlength=contract.target.count)
 
@@ -100,8 +100,13 @@ def _count(table: pa.Table, rule: Rule, contract: Contract) -> int:
     if isinstance(declared, CategoryColumn):  # known_categories: every text of the dictionary is looked up once
         categories, count = pa.array(declared.categories), 0
         for chunk in values.chunks:
-            known = pc.is_in(chunk.dictionary, categories).take(chunk.indices.drop_null())
-            count += len(known) - (pc.sum(known).as_py() or 0)
+            known = pc.is_in(chunk.dictionary, categories)
+            if not pc.all(known).as_py():
+                of_rows = known.take(chunk.indices.drop_null())
+                count += len(of_rows) - (pc.sum(of_rows).as_py() or 0)
         return int(count)
+    low, high = pc.min_max(values).values()  # one look at what nearly always lies between its bounds
+    if low.as_py() is None or (low.as_py() >= declared.bounds[0] and high.as_py() <= declared.bounds[1]):
+        return 0
     outside = pc.or_(pc.less(values, declared.bounds[0]), pc.greater(values, declared.bounds[1]))
     return int(pc.sum(outside).as_py() or 0)

@@ -72,7 +72,7 @@ def entering_rows(table: PrivateTable, contract: Contract, entered: Entered, *, 
     ids = column_hashes([words_of(table.data.column(person.id_column))], key=key)[:, 0]
     columns = [words_of(table.data.column(name)) for name in contract.read_columns]
     content = column_hashes(columns, key=key)[:, 0]
-    order = column_hashes([*columns, rank_within(content).astype(np.uint64)], key=key)[:, 1]
+    order = column_hashes([*columns, rank_within(content)], key=key)[:, 1]
     places = np.lexsort((order, ids))
     ranks = np.empty(len(ids), dtype=np.int64)
     ranks[places] = rank_within(ids[places])

@@ -45,12 +45,12 @@ def _categories(values: pa.ChunkedArray, column: CategoryColumn, longest_text: i
         texts = chunk.dictionary.cast(pa.string())
         if texts.null_count or pc.any(pc.greater(pc.binary_length(texts), longest_text)).as_py():
             return None
-        codes = pc.index_in(texts, value_set=categories).take(chunk.indices)
+        codes = pc.index_in(texts, value_set=categories).cast(pa.int16()).take(chunk.indices)
         if column.nullable:
             codes = pc.if_else(pc.is_null(chunk.indices), pa.scalar(len(categories) - 1, codes.type), codes)
         if codes.null_count:
             return None
-        chunks.append(pa.DictionaryArray.from_arrays(codes.cast(pa.int16()), categories))
+        chunks.append(pa.DictionaryArray.from_arrays(codes, categories))
     return pa.chunked_array(chunks, pa.dictionary(pa.int16(), pa.string()))
 
 

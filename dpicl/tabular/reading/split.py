@@ -115,7 +115,7 @@ def _marks(table: pa.Table, contract: Contract, key: bytes | None) -> np.ndarray
     in_batches = contract.source.folder is not None or contract.source.query is not None
     if in_batches and contract.privacy.person is None:
         return content
-    return column_hashes([*columns, rank_within(content[:, 0]).astype(np.uint64)], key=of_rows)
+    return column_hashes([*columns, rank_within(content[:, 0])], key=of_rows)
 
 
 def _derived(key: bytes | None, purpose: bytes, contract: Contract) -> bytes:
