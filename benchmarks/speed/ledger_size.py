@@ -1,5 +1,6 @@
 """What a ledger costs once it is long: `python -m benchmarks.speed.ledger_size 1000000` fills one with so many published charges and measures it.
 
+With a folder behind it the ledger stays there, and is measured at once where it is filled already: `… 3000000 somewhere`.
 The entries are written in bulk, by the chain's own functions and under its key, so that everything that reads them checks them as it would
 any others.
 """
@@ -12,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +67,7 @@ def filled(folder: Path, count: int) -> str:
         end = chain.append(connection, KEY, end, "cap", {"account": ACCOUNT.name, "epsilon_cap": ACCOUNT.epsilon_cap, "delta_cap": 0.0})
     Anchor(anchor).advance(end)
     database.close()
+    (folder / f"filled-{count}").touch()
     return url
 
 
@@ -82,16 +85,16 @@ def _records(end: Head, numbers: range, spent: str) -> Iterator[tuple[dict[str, 
         yield (*told, row | won)
 
 
-def measure(figures: Figures, count: int = 100_000) -> None:
+def measure(figures: Figures, count: int = 100_000, kept: str = "") -> None:
     """Opening, a charge, the sum of an account and the whole chain, each in seconds of the wall."""
-    with tempfile.TemporaryDirectory(dir=Path.cwd()) as name:
-        folder = Path(name)
-        url = filled(folder, count)
+    with ExitStack() as stack:
+        folder = Path(kept or stack.enter_context(tempfile.TemporaryDirectory(dir=Path.cwd())))
+        url = f"sqlite:///{folder}/ledger.db" if (folder / f"filled-{count}").exists() else filled(folder, count)
         size = sum(file.stat().st_size for file in folder.iterdir()) / 2**20
-        opened = time.perf_counter()
+        opened, new = time.perf_counter(), time.time_ns()
         with Ledger.open(url, KEY, folder / "anchor") as ledger:
             began = time.perf_counter()
-            for number in range(count, count + FEW):
+            for number in range(new, new + FEW):  # other ones each time
                 ledger.reserve(release(number))
             charged, summed = time.perf_counter(), ledger.spent(ACCOUNT.name)
             asked = time.perf_counter()
@@ -108,5 +111,5 @@ def measure(figures: Figures, count: int = 100_000) -> None:
 
 if __name__ == "__main__":
     measured = Figures()
-    measure(measured, *map(int, sys.argv[1:]))
+    measure(measured, *map(int, sys.argv[1:2]), *sys.argv[2:])
     measured.finish()
