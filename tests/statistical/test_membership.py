@@ -64,6 +64,13 @@ def test_a_rule_that_is_chosen_on_one_half_is_judged_on_the_other() -> None:
     assert chosen.seen > 0.2
 
 
+def test_the_other_record_may_differ_in_the_label_alone() -> None:
+    target = made_up().of_label()
+    (mine,), (theirs,) = (one.data.to_pylist() for one in (target.canary, target.other))
+    assert mine["bought"] != theirs["bought"] and mine | {"bought": ""} == theirs | {"bought": ""}
+    assert made_up().others.data.equals(target.others.data)
+
+
 def test_attacks_follow_their_seed() -> None:
     name = next(iter(WAYS))
     first, again, other = (attack_once(WAYS[name], made_up(), 1.0, "", 40, stream(seed, "membership", name, "")) for seed in (3, 3, 4))

@@ -71,11 +71,14 @@ LESS_NOISE = {"less-noise": Mutant("noise of a tenth of the scale", _TENTH)}
 
 @dataclass(frozen=True)
 class Way:
-    """A method with options, on the first so many columns of the target or on all."""
+    """A method with options, on the first so many columns of the target or on all, and on an other record that differs in the label alone
+    where answers tell most of that one.
+    """
 
     method: str
     options: Mapping[str, Any] = field(default_factory=dict)
     columns: int | None = None
+    by_label: bool = False
     mutants: Mapping[str, Mutant] = field(default_factory=lambda: LESS_NOISE)
 
 
@@ -112,7 +115,10 @@ WAYS: dict[str, Way] = {
     GdpTabicl.title: Way(GdpTabicl.name),
     f"{GdpTabicl.title}, shared count": Way(GdpTabicl.name, {"allocation": "shared-count"}),
     f"{LdpTabicl.title}, all columns": Way(LdpTabicl.name, mutants=LESS_NOISE | _LABEL),
-    **{f"{LdpTabicl.title}, {design}": Way(LdpTabicl.name, {"design": design, "estimator": _MODEL}) for design in _DESIGNS},
+    **{
+        f"{LdpTabicl.title}, {design}": Way(LdpTabicl.name, {"design": design, "estimator": _MODEL}, by_label=design == "agreement")
+        for design in _DESIGNS
+    },
 }
 """By name."""
 
@@ -122,7 +128,8 @@ class Scene:
 
     def __init__(self, way: Way, target: Target, epsilon: float) -> None:
         self.method: TabularMethod[Any] = tabular(way.method)
-        self.target = target.of_columns(way.columns) if way.columns else target
+        on_columns = target.of_columns(way.columns) if way.columns else target
+        self.target = on_columns.of_label() if way.by_label else on_columns
         self.contract = self.target.contract
         shots = min((some for some in self.contract.shots if some > 1), default=1)
         options = Options.model_validate({way.method: dict(way.options)})

@@ -6,7 +6,7 @@ local     what one client sends: the record, or another one           REPLACE_ON
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,7 @@ from dpicl.contract import Contract
 from dpicl.errors import PrivacyError
 from dpicl.randomness import stream
 from dpicl.tabular.central.bins import row_bins
+from dpicl.tabular.reading.encode import label_codes
 from dpicl.types import PrivateTable
 
 OTHERS = 12
@@ -42,6 +43,15 @@ class Target:
         names = [*self.contract.features[:count], self.contract.label.column]
         contract = self.contract.model_copy(update={"columns": {name: self.contract.columns[name] for name in names}})
         return Target(contract, *(PrivateTable(table.data.select(names)) for table in (self.others, self.canary, self.other)))
+
+    def of_label(self) -> Target:
+        """In place of the other record one that has another label, and is the planted one in all else."""
+        assert self.contract.label is not None
+        known, label = joined(self.others, self.other), self.contract.label.column
+        mine, place = label_codes(self.canary, self.contract), self.canary.data.column_names.index(label)
+        first = int((label_codes(known, self.contract) != mine).argmax())
+        other = self.canary.data.set_column(place, label, known.data.column(label).slice(first, 1))
+        return replace(self, other=PrivateTable(other))
 
 
 def made_up() -> Target:
