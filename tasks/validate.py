@@ -8,11 +8,12 @@ from pathlib import Path
 from dpicl.contract import Contract, TextContract
 from dpicl.engine.artefacts import TABLE, table_folder
 from dpicl.engine.batches import Batches, check_open
-from dpicl.engine.files import PRIVATE_MODE, kept_table, publish, read_json, write_json
+from dpicl.engine.files import PRIVATE_MODE, publish, read_json, write_json
 from dpicl.engine.settings import Settings
 from dpicl.engine.stage import stage
 from dpicl.engine.stages import ingest
 from dpicl.engine.stages import validate as stages
+from dpicl.engine.table_files import kept_table
 from dpicl.errors import DataError, DeclarationError, RunError
 from tasks.evaluation import Verdict, evaluate, implementation, is_row_by_row, page
 from tasks.expectations import FOLDER, Expectation, checked_suite, own_expectations

@@ -16,10 +16,11 @@ from pathlib import Path
 
 from dpicl.engine.artefacts import PREDICTIONS, RESULTS
 from dpicl.engine.collect import MANIFEST
-from dpicl.engine.files import read_arrays, read_json, read_table
+from dpicl.engine.files import read_arrays, read_json
 from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.run_folder import read_plan
 from dpicl.engine.settings import Settings
+from dpicl.engine.table_files import read_table
 from dpicl.errors import DpiclError
 from dpicl.methods.tabular_answers import AVERAGED
 

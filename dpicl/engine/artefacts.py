@@ -16,10 +16,11 @@ import numpy as np
 import pyarrow as pa
 
 from dpicl.engine.batches import Batches
-from dpicl.engine.files import PRIVATE_MODE, keep_table, kept_table, read_arrays, read_json, read_row_groups, write_arrays, write_json
+from dpicl.engine.files import PRIVATE_MODE, read_arrays, read_json, write_arrays, write_json
 from dpicl.engine.received import read_tallies
 from dpicl.engine.run_folder import UnitFolder, read_plan
 from dpicl.engine.settings import Settings
+from dpicl.engine.table_files import keep_table, kept_table, read_row_groups
 from dpicl.methods import on_texts, tabular
 from dpicl.methods.tabular_method import Released
 from dpicl.pipeline import Cell

@@ -21,10 +21,11 @@ from dpicl.accounting.ledger import load_key
 from dpicl.accounting.ledger.keys import keyed_hash
 from dpicl.contract import Contract, Declared
 from dpicl.contract.load import contract_digest
-from dpicl.engine.files import PRIVATE_MODE, keep_table, kept_table, read_json, write_json
+from dpicl.engine.files import PRIVATE_MODE, read_json, write_json
 from dpicl.engine.run_folder import UnitFolder
 from dpicl.engine.settings import Settings
 from dpicl.engine.state_home import KEY
+from dpicl.engine.table_files import keep_table, kept_table
 from dpicl.errors import DataError, RunError
 from dpicl.tabular.reading.batches import Facts, check_batchable, prepare
 from dpicl.tabular.reading.survey import Survey

@@ -19,12 +19,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-import pyarrow as pa
-
 from dpicl.errors import SourceError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 SCHEME = "s3://"
 _KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")

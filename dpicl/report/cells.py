@@ -19,7 +19,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from dpicl.engine.artefacts import LOG_PROBABILITY, PREDICTIONS, PROMPTS, stored_prompts
-from dpicl.engine.files import read_table
+from dpicl.engine.table_files import read_table
 from dpicl.errors import RunError
 from dpicl.methods.common import ZERO_SHOT
 from dpicl.pipeline import parts_of

@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 
 from dpicl.engine.artefacts import ASKED, LOG_PROBABILITY, PREDICTIONS
-from dpicl.engine.files import read_table
+from dpicl.engine.table_files import read_table
 from dpicl.errors import ParameterError, RunError
 from dpicl.report import words
 from dpicl.report.blocks import Block, Cell, Fold, Table, Text

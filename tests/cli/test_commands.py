@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 
 import pytest
 import yaml
@@ -122,6 +124,15 @@ def test_a_dry_run_prints_what_a_run_would_spend_and_begins_none(place: Place, c
     assert "breast_cancer" in out and "spent" in out
     assert not list((place.home / "runs").iterdir())
     assert not (place.home / "released").exists()
+
+
+def test_a_look_at_the_budget_waits_for_no_library_of_tables(place: Place) -> None:
+    """Nor for one of models: a person types it often."""
+    program = (
+        "import sys\nfrom dpicl.cli import budget\nprint(sorted({'pyarrow', 'pandas', 'scipy', 'torch', 'prefect'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=place.root, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 def test_a_group_of_commands_without_one_shows_its_help(place: Place, capsys: Capture) -> None:

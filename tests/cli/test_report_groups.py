@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from dpicl.engine.files import read_table
+from dpicl.engine.table_files import read_table
 from tests.harness import Place, call_main, complaint, install, run_here, said, shop, shop_rows
 
 Capture = pytest.CaptureFixture[str]

@@ -11,9 +11,10 @@ import pytest
 from scipy.stats import t, ttest_rel
 
 from dpicl.engine.artefacts import PREDICTIONS, RESULTS, VALUES
-from dpicl.engine.files import write_json, write_table
+from dpicl.engine.files import write_json
 from dpicl.engine.pipelines import Pipeline
 from dpicl.engine.run_folder import Plan, write_plan
+from dpicl.engine.table_files import write_table
 from dpicl.errors import RunError
 from dpicl.lm.spec import ModelSpec
 from dpicl.report.compare import compare, side_of

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from dpicl.engine.artefacts import PREDICTIONS, PROMPTS
-from dpicl.engine.files import write_table
+from dpicl.engine.table_files import write_table
 from dpicl.errors import RunError
 from dpicl.report import cells
 from dpicl.report.load import load_cells, load_run

@@ -10,9 +10,10 @@ import pytest
 from dpicl.cli.facts import RunReader
 from dpicl.engine.artefacts import LOG_PROBABILITY, PREDICTIONS
 from dpicl.engine.execute import InProcess, run_units
-from dpicl.engine.files import read_json, read_table
+from dpicl.engine.files import read_json
 from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.settings import Settings
+from dpicl.engine.table_files import read_table
 from dpicl.report.compare import compare, side_of
 from dpicl.report.load import load_run
 from dpicl.report.stages import report_steps

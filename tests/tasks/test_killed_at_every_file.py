@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from dpicl.engine.files import kept_table, read_arrays, read_table
+from dpicl.engine.files import read_arrays
 from dpicl.engine.spending import SPENDING
+from dpicl.engine.table_files import kept_table, read_table
 from tests.harness import (
     SMALL,
     Place,

@@ -23,7 +23,7 @@ from dpicl.engine.artefacts import (
     read_test,
     read_texts,
 )
-from dpicl.engine.files import read_json, write_json, write_table
+from dpicl.engine.files import read_json, write_json
 from dpicl.engine.names import evaluation_of
 from dpicl.engine.open_ledger import ledger_key, open_ledger
 from dpicl.engine.payers import open_account
@@ -31,6 +31,7 @@ from dpicl.engine.releases import UnitReleases
 from dpicl.engine.run_folder import UnitFolder, read_plan
 from dpicl.engine.stage import unit_stage
 from dpicl.engine.stages.score import read_scores
+from dpicl.engine.table_files import write_table
 from dpicl.evaluation import Metrics
 from dpicl.methods import held_out_evaluation, tabular
 from dpicl.methods.common import results

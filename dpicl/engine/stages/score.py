@@ -18,18 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpicl.engine.artefacts import PROMPTS, read_queries, read_released, read_split, read_texts, stored_prompts
-from dpicl.engine.files import (
-    PRIVATE_MODE,
-    PUBLIC_MODE,
-    read_arrays,
-    read_table,
-    write_arrays,
-    write_json,
-    write_row_groups,
-)
+from dpicl.engine.files import PRIVATE_MODE, PUBLIC_MODE, read_arrays, write_arrays, write_json
 from dpicl.engine.models import scorer_of, tabular_model_of
 from dpicl.engine.run_folder import UnitFolder, open_unit, read_plan
 from dpicl.engine.stage import clean_errors, stage, timed, unit_stage
+from dpicl.engine.table_files import read_table, write_row_groups
 from dpicl.lm.egress import check_egress
 from dpicl.lm.isolation import isolated_answers, public_answer
 from dpicl.lm.requests import Scorer, Tallying

@@ -14,10 +14,11 @@ from dpicl.contract.declared import Declared
 from dpicl.engine.artefacts import ASKED, DIGEST, QUERIES, TABLE, TEST, TRAIN, keep_rows, kept_rows, table_folder
 from dpicl.engine.batches import Batches, split_key
 from dpicl.engine.benchmarks import check_published, content_digest
-from dpicl.engine.files import PRIVATE_MODE, read_arrays, read_json, write_arrays, write_json, write_table
+from dpicl.engine.files import PRIVATE_MODE, read_arrays, read_json, write_arrays, write_json
 from dpicl.engine.run_folder import read_plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.stage import stage, timed
+from dpicl.engine.table_files import write_table
 from dpicl.errors import RunError
 from dpicl.tabular.reading.batches import held_out
 from dpicl.tabular.reading.queries import load_queries
