@@ -37,7 +37,7 @@ test: $(READY) ## run the tests of every change, in two processes
 	$(BIN)/python -m pytest -q -n $(TESTERS) --dist loadfile --no-loadscope-reorder
 
 test-all: $(READY) ## the same and what is too long for every change: whole runs, pages followed, kills at every step, several hosts
-	$(BIN)/python -m pytest -q -n $(TESTERS) --dist loadfile --no-loadscope-reorder -m ""
+	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -q -n $(TESTERS) --dist loadfile --no-loadscope-reorder -m ""
 
 RUNS ?= 1000000
 RUNS_OF_THE_MACHINE ?= 4000

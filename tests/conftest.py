@@ -27,8 +27,9 @@ from tests.library.examples import random_table, small_contract
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# The same examples on every machine, however slow; HYPOTHESIS_PROFILE=explore draws new ones.
-settings.register_profile("steady", derandomize=True, deadline=None)
+# The same examples on every machine, however slow, and more of them where all is tested; HYPOTHESIS_PROFILE=explore draws new ones.
+settings.register_profile("steady", max_examples=40, derandomize=True, deadline=None)
+settings.register_profile("thorough", derandomize=True, deadline=None)
 settings.register_profile("explore", max_examples=2000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
@@ -74,9 +75,19 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Those that share server and cluster first: together they take longest."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What is `quick` for some parameters is exhaustive for the others. Tests that share server and cluster come first: they take longest."""
     items.sort(key=lambda item: not _shares_the_world(item.path))
+    unknown: dict[str, set[str]] = {}
+    for item in items:
+        if (quick := item.get_closest_marker("quick")) is not None:
+            name, _, parameters = item.nodeid.partition("[")
+            unknown.setdefault(name, set(quick.args)).discard(parameters[:-1])
+            if parameters[:-1] not in quick.args:
+                item.add_marker("exhaustive")
+    if not any("::" in given for given in config.args) and (wrong := [name for name, left in unknown.items() if left]):
+        raise pytest.UsageError(f"{wrong[0]}: quick for {unknown[wrong[0]]}, and has no such parameters")
 
 
 @pytest.hookimpl(optionalhook=True)

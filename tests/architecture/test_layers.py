@@ -27,6 +27,7 @@ def test_the_library_loads_no_framework() -> None:
     assert loaded(f"import {LIBRARY}") == set()
 
 
+@pytest.mark.quick("distributed")
 @pytest.mark.parametrize("name", ["dask", "distributed", pytest.param("torch", marks=pytest.mark.exhaustive)])
 def test_a_framework_would_be_noticed(name: str) -> None:
     assert name in loaded(f"import {LIBRARY}, {name}")

@@ -44,6 +44,12 @@ def test_a_file_is_answered_until_the_queries_are_used_up(place: Place, capsys: 
     assert "all 2 queries that were charged for are answered" in told[-1] and "--again" in told[-1]
 
 
+@pytest.mark.quick(
+    "arguments1-expected at least one query that is not empty",
+    "arguments3-queries=nowhere.txt: expected a text file that can be read",
+    "arguments2-a query, or --queries FILE",
+    "arguments4-epsilon=much",
+)
 @pytest.mark.parametrize(
     ("arguments", "phrase"),
     [

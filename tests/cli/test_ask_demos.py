@@ -62,6 +62,7 @@ def test_rows_are_answered_by_the_prompt_of_their_values(place: Place, capsys: C
     assert all((one["yes"] >= 0.5) == (one["answer"] == "Yes") for one in answers)
 
 
+@pytest.mark.quick("age,spent,colour,member\\n1,2,zq7secret,no\\n-rows.csv-colour")
 @pytest.mark.parametrize(
     ("content", "name", "phrase"),
     [
@@ -105,6 +106,7 @@ def test_draws_are_averaged_and_a_row_is_answered_as_it_would_be_alone(place: Pl
     assert said(capsys, *asked, str(place.root / "rows.csv")).splitlines() != together
 
 
+@pytest.mark.quick("options0-expected a number under 8")
 @pytest.mark.parametrize(
     ("options", "phrase"),
     [

@@ -197,6 +197,7 @@ def test_the_same_run_id_with_other_options_is_refused(place: Place, capsys: Cap
     assert "its plan differs" in refused(place, capsys, "run", "demo", "--run-id", "taken", *SMALL_OPTIONS)
 
 
+@pytest.mark.quick("{")
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"pipeline": 1}', "\0"])
 def test_a_damaged_plan_is_refused(place: Place, capsys: Capture, text: str) -> None:
     (plan("damaged") / "plan.json").write_text(text)

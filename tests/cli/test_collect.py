@@ -116,6 +116,7 @@ def test_periods_of_two_levels_are_counted_apart_and_a_closed_one_stands(place: 
     assert f"600 counted, {600 + in_time:,} late" in run("days", *how, "--period", SECOND)[1]
 
 
+@pytest.mark.quick("typed2-expected a finite number > 0")
 @pytest.mark.parametrize(
     ("typed", "phrase"),
     [

@@ -188,6 +188,7 @@ def test_an_interrupted_run_says_how_to_go_on(world: World) -> None:
     until(lambda: world.flow_run("interrupted")["state_type"] == "CANCELLED", 10, "the server to show it")
 
 
+@pytest.mark.quick("serve")
 @pytest.mark.parametrize("command", [["run", "demo", *SMALL_OPTIONS], ["serve"]], ids=lambda command: command[0])
 def test_a_server_that_does_not_answer_is_told_in_one_sentence(place: Place, capsys: Capture, command: list[str]) -> None:
     url = "http://127.0.0.1:9/api"

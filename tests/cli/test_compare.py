@@ -28,6 +28,7 @@ def runs(place: Place) -> Place:
     return place
 
 
+@pytest.mark.exhaustive
 def test_two_models_are_compared_answer_by_answer(runs: Place, capsys: Capture, tmp_path: Path) -> None:
     folders = [runs.run(name) for name in ("hashed", "random")]
     for left in [one for one in runs.home.iterdir() if one.name != "runs"]:

@@ -149,6 +149,7 @@ def answered(file: Path) -> Contract:
     return contract
 
 
+@pytest.mark.quick("ten_rows-classes")
 @pytest.mark.parametrize(("table", "options", "types", "kind"), TABLES, ids=[f"{table.__name__}-{kind}" for table, *_, kind in TABLES])
 def test_every_column_is_kept_and_a_release_follows(
     place: Place, capsys: Capture, table: Callable[[], Columns], options: tuple[str, ...], types: dict[str, str], kind: str

@@ -72,6 +72,7 @@ def add_rows(place: Place) -> None:
     (place.root / "data" / "customers.csv").write_text(text + "\n")
 
 
+@pytest.mark.quick("Table Schema")
 @pytest.mark.parametrize("kind", SCHEMAS)
 def test_a_schema_that_says_all_is_a_contract_that_releases(place: Place, capsys: Capture, kind: str) -> None:
     told = said(capsys, *new(published(place, SCHEMAS[kind]), "--epsilon", "2"))  # and there are no rows yet

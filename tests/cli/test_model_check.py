@@ -42,6 +42,7 @@ def test_a_served_model_says_how_it_is_queried(place: Place, capsys: Capture) ->
     assert "requests a prompt" in found["checks"][1]["detail"]
 
 
+@pytest.mark.quick("tabicl")
 @every_package
 def test_a_model_of_tables_is_asked_about_rows(place: Place, capsys: Capture, tmp_path: Path, package: str) -> None:
     with place.entered():

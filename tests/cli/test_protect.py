@@ -251,6 +251,7 @@ def test_a_contract_lowers_a_cap_and_never_raises_one(place: Place, capsys: Capt
     assert not any("warning" in said(capsys, *command) for command in asking)
 
 
+@pytest.mark.quick("rows.csv-read_csv")
 @pytest.mark.parametrize(("name", "read"), [("rows.parquet", pq.read_table), ("rows.csv", pa_csv.read_csv)])
 def test_a_table_is_released_with_its_certificate_and_again_for_nothing(
     place: Place, capsys: Capture, table: str, name: str, read: Callable[[Path], pa.Table]

@@ -49,6 +49,7 @@ def test_groups_are_of_the_column_that_was_named(made: Path, capsys: Capture) ->
         assert f"member {member}, {own['query'].nunique()} queries" in page and f"{accuracy:.2f} ({given:.2f})" in page
 
 
+@pytest.mark.exhaustive
 def test_a_column_that_cannot_be_groups_is_one_sentence(made: Path, capsys: Capture) -> None:
     assert "by=nothing: expected a column of public queries: age, bought, colour, member, spent" in complaint(
         call_main(["report", "asked", "--by", "nothing"], capsys)

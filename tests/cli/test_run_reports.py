@@ -222,6 +222,7 @@ def test_every_design_of_clients_is_one_of_a_pipeline() -> None:
     assert get_args(Reports.model_fields["design"].annotation) == DESIGNS
 
 
+@pytest.mark.quick("{'design': 'pairs', 'about': ['band']}")
 @pytest.mark.parametrize("words", [{"design": "pairs", "about": ["band"]}, {"design": "agreement"}, {"columns": 1}], ids=str)
 def test_a_run_counts_what_clients_were_asked_in_other_words(
     shop_place: Place, tmp_path_factory: pytest.TempPathFactory, words: dict[str, Any]
@@ -323,6 +324,13 @@ def test_of_two_commands_that_close_a_period_the_second_counts_what_the_first_cl
     assert lost == [True]
 
 
+@pytest.mark.quick(
+    "typed18-keys18-reports with kind amplification, a table that reads neither rows nor reports; expected `kind: grid`",
+    "typed1-keys1-reports with 2 data sets; expected one",
+    "typed17-keys17-lies in the private files of DPICL_HOME",
+    "typed3-keys3-nowhere: cannot be read",
+    "typed9-keys9-pairs', 'subset' or 'agreement'",
+)
 @pytest.mark.parametrize(
     ("typed", "keys", "phrase"),
     [

@@ -104,6 +104,7 @@ def deployed(world: World, declared: dict[str, Any], serving: Serving) -> dict[s
     return deployments(world)
 
 
+@pytest.mark.exhaustive
 def test_every_pipeline_is_a_deployment_with_its_schedule(deployed: dict[str, dict[str, Any]], declared: dict[str, Any]) -> None:
     for name, pipeline in declared.items():
         found, wanted = deployed[name], pipeline.get("schedule") or {}

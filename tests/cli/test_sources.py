@@ -90,6 +90,7 @@ def released(place: Place, capsys: Capture, name: str) -> Any:
     return call_main(("protect", name, "--shots", "2", "--out", str(place.root / "demos.jsonl")), capsys)
 
 
+@pytest.mark.quick("more")
 @pytest.mark.parametrize("name", REFUSED_QUERIES)
 def test_a_bad_query_ends_in_one_sentence(
     place: Place, capsys: Capture, monkeypatch: pytest.MonkeyPatch, server: Server, name: str

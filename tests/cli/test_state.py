@@ -284,6 +284,7 @@ def test_what_stands_is_read_again_after_its_run_is_gone(place: Place, capsys: C
         assert ledger.spent("till") == spent
 
 
+@pytest.mark.quick("30d-29-True")
 @pytest.mark.parametrize(("keep", "days", "stays"), [("30d", 31, False), ("30d", 29, True), ("never", 9000, True)])
 def test_how_long_is_said_by_an_option_or_the_environment(place: Place, capsys: Capture, keep: str, days: float, stays: bool) -> None:
     for words, variables in ((("--keep", keep), {}), ((), {"DPICL_KEEP": keep}), (("--keep", keep), {"DPICL_KEEP": "1d"})):
@@ -355,6 +356,7 @@ def test_nothing_goes_behind_a_link(place: Place, capsys: Capture, tmp_path: Pat
     assert all(file.exists() for file in behind.values()) and not rows.exists() and not old.exists()
 
 
+@pytest.mark.exhaustive
 def test_a_run_beside_goes_on(place: Place) -> None:
     """Every run of this installation but the one that works is removed, again and again."""
     options = ("--datasets", "till", "--methods", "gdp_tabicl", "--epsilons", "1", "--shots", "2", "--model", "fake", "--workers", "1")

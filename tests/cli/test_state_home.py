@@ -66,6 +66,7 @@ def user(tmp_path: Path) -> User:
     return User(tmp_path)
 
 
+@pytest.mark.exhaustive
 def test_another_working_directory_spends_from_the_same_account(user: User) -> None:
     here, there = user.folder("here"), user.folder("there")
     done = user.protect(here)
@@ -88,6 +89,7 @@ def check_modes(user: User, *cwd: Path) -> None:
             assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
 
 
+@pytest.mark.quick("new-budget")
 @pytest.mark.parametrize(
     "words",
     [("budget",), pytest.param(DRY_RUN, marks=pytest.mark.exhaustive), ("list",), ("forecast",)],

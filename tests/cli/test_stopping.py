@@ -77,6 +77,7 @@ main()
 """Is told to stop while Python clears its modules, after all that is called at the end."""
 
 
+@pytest.mark.quick("2-True")
 @pytest.mark.parametrize(
     ("sign", "again"),
     [

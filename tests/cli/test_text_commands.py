@@ -48,6 +48,12 @@ def test_a_broken_contract_of_texts_is_one_sentence(place: Place, capsys: Captur
 SMALL = ("--epsilons", "4", "--seeds", "0", "--shots", "2")
 
 
+@pytest.mark.quick(
+    "arguments0-methods=ldp_tabicl: expected one of few_shot_generation, dp_icl: docstrings holds texts",
+    "arguments7-expected greater than or equal to 1",
+    "arguments2-raw rows stay local; expected a local model as --generator",
+    "arguments1-phrase1",
+)
 @pytest.mark.parametrize(
     ("arguments", "phrase"),
     [

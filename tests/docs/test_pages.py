@@ -182,6 +182,28 @@ def in_sentences(page: str) -> list[str]:
     return re.findall(r"`(dpicl [a-z][^`\n]*)`", (DOCS / page).read_text("utf-8"))
 
 
+@pytest.mark.quick(
+    "decisions/what-is-charged.md",
+    "guarantee.md",
+    "how-to/any-table.md",
+    "how-to/json.md",
+    "gpu.md",
+    "decisions/tried-and-dropped.md",
+    "how-to/cluster.md",
+    "how-to/data-frames.md",
+    "how-to/collect.md",
+    "how-to/install.md",
+    "how-to/choose-a-method.md",
+    "decisions/series.md",
+    "how-to/own-model.md",
+    "decisions/retrieval-by-threshold.md",
+    "how-to/own-table.md",
+    "how-to/audit.md",
+    "README.md",
+    "how-to/selectors.md",
+    "methods.md0",
+    "how-to/watch.md",
+)
 @pytest.mark.parametrize("page", [*all_pages(), *sorted(OUTSIDE), "../SECURITY.md"])
 def test_every_command_exists_with_its_options(page: str) -> None:
     options, targets = known_options(), set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))

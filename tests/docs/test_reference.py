@@ -15,6 +15,7 @@ from tools.words import NOTHING
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.quick("models.md", "mechanisms.md", "cli.md", "dependencies.md")
 @pytest.mark.parametrize("name", sorted(GENERATED))
 def test_the_stored_page_is_the_generated_one(name: str) -> None:
     stored, generated = (PAGES / name).read_text("utf-8"), GENERATED[name]().rstrip() + "\n"

@@ -63,16 +63,26 @@ def _parted(names: Iterable[str]) -> list[Any]:
     return [pytest.param(name, marks=pytest.mark.exhaustive if name in SLOW else ()) for name in names]
 
 
+@pytest.mark.quick(
+    "a wallet keeps its cap",
+    "one cap for one file",
+    "bytes of protect: ldp_tabicl",
+    "a period's history: ask",
+    "words of a refusal",
+    "bytes of a run: dp_icl",
+)
 @pytest.mark.parametrize("name", _parted(CLAIMS))
 def test_a_claim_on_the_machine_holds(name: str) -> None:
     assert CLAIMS[name]() == []
 
 
+@pytest.mark.quick("a client cap from the contract", "per-name caps")
 @pytest.mark.parametrize("name", _parted(MUTANTS))
 def test_a_mistake_is_caught(name: str) -> None:
     assert caught(MUTANTS[name]), f"{MUTANTS[name].claim} is blind"
 
 
+@pytest.mark.exhaustive
 def test_every_method_has_cells_and_a_bound_is_within_what_is_stated() -> None:
     found = {cell.name: cell for cell in cells()}
     assert {cell.method for cell in found.values()} == {*METHODS} - {

@@ -76,6 +76,7 @@ def path_of(found: dict[str, Any]) -> str:
     return f"/artifacts/artifact/{found['id']}"
 
 
+@pytest.mark.exhaustive
 def test_the_run_is_kept_in_postgresql(world: World, retried: Path) -> None:
     with psycopg.connect(world.database) as connection:
         kept = connection.execute("SELECT parameters ->> 'run_id' FROM flow_run WHERE state_type::text = 'COMPLETED'").fetchall()
@@ -135,6 +136,7 @@ def test_the_released_table_s_page_shows_every_row(world: World, retried: Path, 
     assert page(path_of(found), "36 Items", "cell attribute level share", *released)
 
 
+@pytest.mark.exhaustive
 def test_the_plots_are_drawn_on_their_page(world: World, retried: Path, page: Page) -> None:
     shown = page(path_of(of_retried(world, "figures-demo")), "Figures: scores by epsilon", "LDP-TabICL: accuracy", "Time by stage")
     pictures = re.findall(r'<img src="data:image/svg\+xml;base64,([^"]+)"', shown)

@@ -32,6 +32,7 @@ def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
         yield tab
 
 
+@pytest.mark.exhaustive
 def test_a_report_can_be_read_at_every_width_and_used_by_keyboard(pages: dict[str, Path], tab: Tab) -> None:
     _check(tab, pages[KINDS[0]])
 
@@ -59,6 +60,7 @@ PLANTED = {
 }
 
 
+@pytest.mark.quick("contrast")
 @pytest.mark.parametrize("fault", [*list(PLANTED)[:2], *(pytest.param(one, marks=pytest.mark.exhaustive) for one in list(PLANTED)[2:])])
 def test_each_fault_is_found(tab: Tab, tmp_path: Path, fault: str) -> None:
     page = tmp_path / "report.html"

@@ -81,6 +81,7 @@ def test_gaussians_cost_what_their_closed_form_says(
     assert tighter < 0 or exact_gaussian_delta(tighter, ratio) > delta
 
 
+@pytest.mark.quick("trec-0.69")
 @pytest.mark.parametrize("cell", CELLS, ids=lambda cell: f"{cell['name']}-{cell['sigma']}")
 def test_the_cells_of_table_9(cell: dict[str, str]) -> None:
     rows, delta = int(cell["rows"]), 1 / int(cell["rows"])
@@ -101,6 +102,7 @@ MIXTURES = {
 }
 
 
+@pytest.mark.quick("one gaussian", "gaussians and pure")
 @pytest.mark.parametrize("name", MIXTURES)
 def test_an_independent_accountant_brackets_the_cost(name: str) -> None:
     guarantees = [price(event, neighbours=ADD, unit="row", delta=1e-6) for event in MIXTURES[name]]
@@ -140,6 +142,7 @@ def test_laplace_and_its_samples_agree_with_dp_accounting_as_upper_bounds() -> N
         assert laplace <= ours.epsilon <= 20 * sampled.epsilon + epsilon_of(gaussian(sigma=3.0), 1e-5)
 
 
+@pytest.mark.quick("parts1-worst1")
 @pytest.mark.parametrize(
     ("parts", "worst"),
     [

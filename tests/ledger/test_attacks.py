@@ -59,6 +59,18 @@ EDITS = {
 }
 
 
+@pytest.mark.quick(
+    "sqlite-new-an address elsewhere",
+    "sqlite-new-the last record forgotten",
+    "sqlite-new-an address of another account",
+    "sqlite-known-no seals",
+    "sqlite-new-a head set back",
+    "sqlite-known-the last record forgotten",
+    "sqlite-new-no seals",
+    "sqlite-known-a lower total",
+    "sqlite-new-a root of its own",
+    "sqlite-known-a root of its own",
+)
 @pytest.mark.parametrize("edit", EDITS)
 @pytest.mark.parametrize("asked", ["new", "known"])
 def test_reserve_itself_refuses_every_edit_of_what_it_goes_by(place: Place, edit: str, asked: str) -> None:
@@ -91,6 +103,9 @@ ENTRY_EDITS: dict[str, tuple[str, str]] = {
 }
 
 
+@pytest.mark.quick(
+    "sqlite-not begun-plainly", "sqlite-begun-plainly", "sqlite-of another record-plainly", "sqlite-begun-with seals that fit"
+)
 @pytest.mark.parametrize("sealed", [False, True], ids=["plainly", "with seals that fit"])
 @pytest.mark.parametrize("edit", ENTRY_EDITS)
 def test_a_release_is_trusted_only_as_the_chain_has_it(place: Place, edit: str, sealed: bool) -> None:
@@ -278,6 +293,7 @@ def test_a_release_whose_model_failed_is_taken_up_once_and_never_after_it_began(
         ledger.verify()
 
 
+@pytest.mark.quick("sqlite-0")
 @pytest.mark.parametrize("turn", range(4))
 def test_threads_that_begin_and_take_up_one_release_agree(place: Place, turn: int) -> None:
     """Either it began, and nobody took it up, or it was taken up (and so, perhaps, was what took it up), and it never began."""

@@ -48,6 +48,7 @@ EDITS = {
 }
 
 
+@pytest.mark.quick("sqlite-an artefact too many", "sqlite-no head", "sqlite-another artefact")
 @pytest.mark.parametrize("edit", EDITS)
 def test_every_edit_is_found(place: Place, edit: str) -> None:
     filled(place)
@@ -186,6 +187,7 @@ def test_an_anchor_never_moves_back(tmp_path: Path) -> None:
         assert anchor.read() == Head(3, "c")
 
 
+@pytest.mark.quick("sqlite-[1]", "sqlite-")
 @pytest.mark.parametrize("content", ["", "{}", "[1]", '{"sequence": "x", "hash": ""}'])
 def test_a_damaged_anchor_is_named(place: Place, content: str) -> None:
     filled(place)

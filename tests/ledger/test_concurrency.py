@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 
+import pytest
+
 from benchmarks.guarantees.spenders import spend_together
 from dpicl.accounting.ledger import Account, Reservation
 from dpicl.errors import BudgetError
@@ -18,6 +20,7 @@ def test_sixteen_processes_fill_an_account_to_its_cap_and_no_further(place: Plac
     assert outcome.refusals > 0
 
 
+@pytest.mark.quick("sqlite")
 def test_threads_that_share_a_ledger_charge_one_release_once(place: Place) -> None:
     answers: list[Reservation] = []
     together = threading.Barrier(16)

@@ -33,6 +33,7 @@ def begun(ledger: Ledger) -> float:
     return ledger.spent("shop").epsilon
 
 
+@pytest.mark.quick("sqlite")
 def test_all_parts_cost_what_the_horizon_does(place: Place) -> None:
     """To the last digit: one entry is priced by its distribution, and several by a filter, which is worse."""
     with place.ledger() as ledger:
@@ -54,6 +55,7 @@ def test_a_part_is_paid_whatever_the_cap_is_now(place: Place) -> None:
         assert ledger.reserve(part(1)).is_new
 
 
+@pytest.mark.quick("sqlite-wanted0-is not charged to it", "sqlite-wanted4-is not charged to it")
 @pytest.mark.parametrize(
     ("wanted", "refused"),
     [
@@ -80,6 +82,7 @@ def test_a_part_without_its_horizon_is_refused(place: Place, wanted: Release, re
         assert ledger.entries("other") == [] and len(ledger.entries("shop")) == 3
 
 
+@pytest.mark.quick("sqlite")
 def test_a_period_has_one_release_whatever_it_is_called(place: Place) -> None:
     with place.ledger() as ledger:
         begun(ledger)

@@ -337,6 +337,7 @@ def test_entries_and_odometer_say_what_each_bought(place: Place) -> None:
         assert readings[-1].total == ledger.spent("shop")
 
 
+@pytest.mark.quick("sqlite")
 def test_accounts_do_not_share_a_budget(place: Place) -> None:
     with place.ledger() as ledger:
         for name in ("one", "two"):
@@ -393,6 +394,7 @@ def test_caps_that_cap_nothing_are_refused(caps: dict[str, object]) -> None:
         Account("shop", "row", ADD, **caps)  # type: ignore[arg-type]
 
 
+@pytest.mark.quick("postgresql")
 def test_a_ledger_is_not_used_on_both_sides_of_a_fork(place: Place) -> None:
     with place.ledger() as ledger:
         ledger.ensure_account(SHOP)
@@ -407,6 +409,7 @@ def test_a_ledger_is_not_used_on_both_sides_of_a_fork(place: Place) -> None:
         assert ledger.reserve(release("a")).is_new
 
 
+@pytest.mark.quick("sqlite")
 def test_an_account_of_clients_takes_its_contracts_unit_once(place: Place) -> None:
     """What clients have spent counts for the rows that they own; a contract on persons is then another unit, and refused."""
     with place.ledger() as ledger:

@@ -163,6 +163,7 @@ def test_killed_while_it_goes_back_an_empty_ledger_is_in_one_form_or_the_other(p
         assert ledger.schema == SCHEMA
 
 
+@pytest.mark.exhaustive
 def test_a_newer_program_takes_back_what_this_one_can_hold(place: Place, tmp_path: Path) -> None:
     """The newer program is this one with a migration more, in processes of its own."""
     write_earlier(place, "second")

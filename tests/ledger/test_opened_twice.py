@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import multiprocessing
 
+import pytest
+
 from tests.ledger.mortal import CROWDED
 from tests.ledger.workload import Place, release
 
 
+@pytest.mark.quick("sqlite")
 def test_another_process_that_came_and_went_hides_no_commit(place: Place) -> None:
     with place.ledger() as first:
         first.ensure_account(CROWDED)

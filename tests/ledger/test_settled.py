@@ -34,6 +34,7 @@ def local(epsilon: float) -> Guarantee:
 SHOP, CLIENTS = Account("shop", "row", ADD, 4.0), Account("shop-clients", "client", REPLACE, 3.0)
 
 
+@pytest.mark.quick("sqlite")
 def test_an_account_and_that_of_its_clients_become_one(place: Place) -> None:
     """The smaller cap; what was paid for added rows counts twice for exchanged ones."""
     write_old(place, [CLIENTS, SHOP], [(old("a", "shop", cost(0.5)), sha256("a")), (old("b", "shop-clients", local(1.0)), None)])
@@ -54,6 +55,7 @@ def test_an_account_and_that_of_its_clients_become_one(place: Place) -> None:
         ledger.verify()
 
 
+@pytest.mark.quick("sqlite")
 def test_clients_alone_take_the_unit_of_their_contract(place: Place) -> None:
     write_old(place, [CLIENTS], [(old("b", "shop-clients", local(1.0)), None)])
     with place.ledger() as ledger:

@@ -52,6 +52,7 @@ def _said(folder: Path, program: str) -> str:
     return _started(folder, program).communicate(timeout=60)[0]
 
 
+@pytest.mark.quick("posix")
 def test_a_lock_is_held_until_its_process_dies(system: str, tmp_path: Path) -> None:
     assert _said(tmp_path, system + _LOOKS) == "True\n", "no file, no holder"
     with _started(tmp_path, system + _HOLDS) as holder:
@@ -72,5 +73,6 @@ def test_the_place_in_a_locked_file_stays(system: str, tmp_path: Path) -> None:
     assert _said(tmp_path, system + program) == "one two\n"
 
 
+@pytest.mark.exhaustive
 def test_library_and_command_line_import_nothing_that_only_posix_has(tmp_path: Path) -> None:
     assert int(_said(tmp_path, _HIDING + _CORE)) > 3

@@ -53,6 +53,7 @@ from tests.methods.examples import (
 )
 
 
+@pytest.mark.quick("ldp_tabicl", "aim_tabicl", "mst_tabicl", "tab_pe", "gdp_tabicl", "tab_pate")
 @every_method
 def test_it_is_priced_and_named_without_any_row(name: str) -> None:
     """No table is at hand here."""
@@ -134,6 +135,35 @@ def test_prompts_of_private_data_read_no_row(name: str) -> None:
         method.prompts({}, {}, rows, queries, contract_for(name), unit_for(name, epsilons=(math.inf,)))
 
 
+@pytest.mark.quick(
+    "nullable classes-ldp_tabicl",
+    "shop-gdp_tabicl",
+    "number-ldp_tabicl",
+    "shop-ldp_tabicl",
+    "shop-tab_pe",
+    "nullable number-ldp_tabicl",
+    "number-gdp_tabicl",
+    "nullable classes-gdp_tabicl",
+    "classes-ldp_tabicl",
+    "none-tab_pate",
+    "nullable number-gdp_tabicl",
+    "binary-gdp_tabicl",
+    "dates-ldp_tabicl",
+    "binary-ldp_tabicl",
+    "classes-gdp_tabicl",
+    "shop-mst_tabicl",
+    "shop-tab_pate",
+    "nullable classes-tab_pate",
+    "classes-tab_pate",
+    "nullable classes-mst_tabicl",
+    "dates-gdp_tabicl",
+    "binary-tab_pate",
+    "classes-mst_tabicl",
+    "number-mst_tabicl",
+    "none-mst_tabicl",
+    "number-tab_pate",
+    "dates-aim_tabicl",
+)
 @every_tabular_method
 @every_table
 def test_a_release_is_read_as_it_was_published(name: str, table: str) -> None:
@@ -188,6 +218,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
     yield place
 
 
+@pytest.mark.quick("tab_pate")
 @every_method
 def test_no_line_of_a_method_sees_a_row_before_its_release_is_charged(name: str, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """A spying table: whenever rows are taken out of it below a function of the method, the ledger holds the release."""
@@ -230,6 +261,7 @@ def _reads_after_the_release(name: str, place: Place, monkeypatch: pytest.Monkey
     return sum(attribute != "__class__" for attribute in reached)
 
 
+@pytest.mark.quick("ldp_tabicl")
 @every_tabular_method
 def test_a_run_reads_no_row_of_a_private_table_for_baselines(name: str, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     assert _reads_after_the_release(name, place, monkeypatch) == 0

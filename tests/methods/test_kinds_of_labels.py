@@ -51,6 +51,7 @@ def _run(methods: Sequence[str] = TABULAR, pipeline: str = "demo") -> tuple[Path
     return run, (run / "report.md").read_text("utf-8"), pd.read_csv(run / "results.csv")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("kind", "question"),
     [pytest.param("classes", "What is the plan?", marks=pytest.mark.exhaustive), ("nullable number", "What is the height?")],
@@ -108,6 +109,7 @@ def test_without_a_label_nothing_is_asked_and_the_report_says_why(place: Place) 
         assert all(text.startswith("The age is ") and text.endswith(".") for texts in shown.values() for text in texts)
 
 
+@pytest.mark.quick("gdp_tabicl")
 @pytest.mark.parametrize("name", UNLABELLED)
 def test_a_private_table_without_a_label_is_released_and_charged(place: Place, name: str) -> None:
     _install(place, "none", private=True)

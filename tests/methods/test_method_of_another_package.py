@@ -90,6 +90,7 @@ def test_a_pipeline_runs_it_on_a_cluster_resumes_and_reports_it(place: Place, in
     assert _spent(place, installed) == spent and (run / "report.html").exists()
 
 
+@pytest.mark.exhaustive
 def test_what_it_must_not_do_is_refused(place: Place, installed: str) -> None:
     infinite = place.dpicl("protect", "shop", "--method", NAME, "--epsilon", "inf", "--shots", "1", "--out", "no", PYTHONPATH=installed)
     assert infinite.returncode == 2 and "epsilon=inf releases rows without noise" in infinite.stderr

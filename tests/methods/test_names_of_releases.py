@@ -79,6 +79,7 @@ def _plain(name: str, chosen: dict[str, Any]) -> str:
     return canonical(parameters_of(contract, unit_for(name, **chosen), cell))
 
 
+@pytest.mark.quick("tab_pe", "gdp_tabicl", "dp_icl")
 @every_method
 def test_one_name_is_one_draw_whatever_is_chosen(name: str) -> None:
     """So that nothing is drawn a second time in another way under a name that is paid for."""
@@ -91,6 +92,7 @@ def test_one_name_is_one_draw_whatever_is_chosen(name: str) -> None:
     assert named
 
 
+@pytest.mark.quick("tab_pe", "gdp_tabicl", "tab_pate", "aim_tabicl", "mst_tabicl", "ldp_tabicl")
 @every_method
 def test_every_choice_but_of_post_processing_is_part_of_the_name(name: str) -> None:
     options = METHODS[name].options

@@ -41,6 +41,7 @@ def test_answers_to_fewer_queries_are_another_release(here: Place) -> None:
     assert _names("dp-icl", queries=10**6) == _names("dp-icl"), "no more than the contract's"
 
 
+@pytest.mark.quick("dp-icl")
 @pytest.mark.parametrize("pipeline", ["few-shot-generation", "dp-icl"])
 def test_so_many_are_asked_and_the_report_says_so(here: Place, pipeline: str) -> None:
     run = load_run(_made(pipeline))
@@ -51,6 +52,7 @@ def test_so_many_are_asked_and_the_report_says_so(here: Place, pipeline: str) ->
     assert pd.notna(run.results["accuracy"]).any()
 
 
+@pytest.mark.quick("3-1")
 @pytest.mark.parametrize(("queries", "before"), [(3, 1), (4, 0), (None, 0)])
 def test_a_quote_tells_answers_to_fewer_queries_from_those_that_were_charged(here: Place, queries: int | None, before: int) -> None:
     _made("dp-icl")

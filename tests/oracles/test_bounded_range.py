@@ -38,6 +38,7 @@ def at(losses: Losses, x: float) -> float:
     return float(losses.at(np.array([x]))[0])
 
 
+@pytest.mark.quick("2.0-3", "1.0-4", "0.5-20")
 @pytest.mark.parametrize(("reach", "count"), CASES)
 def test_the_price_lies_between_randomised_response_and_zero_concentrated_privacy(reach: float, count: int) -> None:
     """Randomised response of epsilon r / 2 has range r, by prv-accountant; and rho = r^2 / 8, converted by dp_accounting."""
@@ -105,6 +106,7 @@ def test_one_choice_is_the_worst_of_all_pairs_of_two_outcomes(reach: float) -> N
         assert at(losses_of(reach, 1), x) == pytest.approx(-worst.fun, rel=5e-3, abs=1e-6)
 
 
+@pytest.mark.quick("rate0")
 @pytest.mark.parametrize("rate", [Fraction(1, 2), Fraction(1, 300)])
 def test_a_sample_costs_what_the_theorem_of_amplification_says(rate: Fraction) -> None:
     """ln(1 + q (e^eps - 1)) at q delta: of a row that comes that is exact, and it bounds one that goes."""

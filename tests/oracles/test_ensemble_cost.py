@@ -35,6 +35,7 @@ def test_the_audits_state_what_the_accountant_and_dp_accounting_say(event: Event
     assert priced(event, DELTA) == pytest.approx(EPSILON, rel=2e-3) and priced(event, DELTA) >= EPSILON * (1 - 1e-9)
 
 
+@pytest.mark.quick("1.272-1.0-5.3")
 @pytest.mark.parametrize(("sigma", "published", "true"), PAPER)
 def test_the_paper_s_noise_costs_what_it_says_for_half_of_what_an_answer_moves(sigma: float, published: float, true: float) -> None:
     """As a multiplier of the true movement it would be right; for a movement of one radius it is half of that."""

@@ -58,6 +58,7 @@ def spent(counts: Counts, releases: list[Guarantee]) -> Spent:
     return total
 
 
+@pytest.mark.quick("0.1-multiples1-1.0-0.01")
 @pytest.mark.parametrize(("unit", "multiples", "epsilon", "delta"), MENUS[::2])
 def test_the_best_adversary_stays_within_the_cap(unit: float, multiples: tuple[int, int], epsilon: float, delta: float) -> None:
     releases = [release(approximate(unit * multiple, 0.0), delta) for multiple in multiples]
@@ -116,6 +117,7 @@ def gaussian_adversary(limits: np.ndarray, epsilon: float) -> float:
     return float(np.maximum(0, -np.expm1(epsilon - losses)).mean())
 
 
+@pytest.mark.exhaustive
 def test_an_adversary_of_gaussians_stays_within_the_cap_and_beats_a_filter_that_forgets() -> None:
     """Neighbours that lie one sensitivity apart on a line; the noise of each release depends on all losses before."""
     epsilon, delta = 1.0, 0.01

@@ -60,6 +60,14 @@ def two_outcomes(width: float, share: float) -> Any:
     return pld.from_two_probability_mass_functions(first, second, value_discretization_interval=GRID, symmetric=False)
 
 
+@pytest.mark.quick(
+    "1.0-1-add-or-remove-one-MST",
+    "1.0-3-add-or-remove-one-MST",
+    "1.0-1-replace-one-AIM",
+    "1.0-3-replace-one-MST",
+    "1.0-3-add-or-remove-one-AIM",
+    "1.0-3-replace-one-AIM",
+)
 @pytest.mark.parametrize("way", [spanning_tree.measure, adaptive.measure], ids=["MST", "AIM"])
 @pytest.mark.parametrize(("rows", "neighbours"), PAIRS)
 @pytest.mark.parametrize("epsilon", [1.0, 5.0])

@@ -20,6 +20,7 @@ GRID = 1e-4
 BOTH = (Neighbours.ADD_OR_REMOVE_ONE, Neighbours.REPLACE_ONE)
 
 
+@pytest.mark.quick("8-replace-one")
 @pytest.mark.parametrize("neighbours", BOTH)
 @pytest.mark.parametrize("participations", [1, 8])
 def test_gaussian_uses_cost_what_dp_accounting_says(participations: int, neighbours: Neighbours) -> None:

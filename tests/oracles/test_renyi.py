@@ -54,6 +54,7 @@ def mixture(rate: float, mean: float) -> Density:
     return lambda x: float(np.logaddexp(math.log1p(-rate) + norm.logpdf(x), math.log(rate) + norm.logpdf(x, mean)))
 
 
+@pytest.mark.quick("0.95-1.5")
 @pytest.mark.parametrize(("rate", "ratio"), SAMPLED)
 def test_sampled_gaussians_agree_with_dp_accounting_under_add_or_remove(rate: float, ratio: float) -> None:
     """At whole orders; at others dp-accounting is an upper bound, or gives up."""
@@ -65,6 +66,7 @@ def test_sampled_gaussians_agree_with_dp_accounting_under_add_or_remove(rate: fl
         assert theirs * (1 - ROUNDING) <= at(event, order, ADD) <= theirs * (1 + CLOSE)
 
 
+@pytest.mark.quick("6.0-1e-05-0.5")
 @pytest.mark.parametrize(
     ("order", "rate", "ratio"),
     [
@@ -188,6 +190,7 @@ COMPOSITIONS = [
 ]
 
 
+@pytest.mark.quick("event0-add-or-remove-one-1.3", "event1-replace-one-1.3")
 @pytest.mark.parametrize(("event", "neighbours", "most"), COMPOSITIONS)
 def test_the_filter_never_says_less_than_pld_and_not_much_more(event: Event, neighbours: Neighbours, most: float) -> None:
     delta = 1e-5

@@ -48,6 +48,7 @@ def test_a_cell_costs_what_the_other_accountant_says_and_no_more_than_its_target
     assert priced(cell, ADD).epsilon <= cell.epsilon
 
 
+@pytest.mark.quick("dbpedia-1")
 @pytest.mark.parametrize("cell", [cell for cell in table_nine() if (cell.dataset, cell.epsilon) in BRACKETED], ids=name_of)
 def test_it_lies_in_the_bracket_whose_estimate_is_the_stored_one(cell: NoiseCell) -> None:
     """The bracket's upper end, the estimate and its error of 0.01, passes the target where the estimate is near it."""

@@ -59,6 +59,19 @@ def pool() -> Iterator[ProcessPoolExecutor]:
         yield pool
 
 
+@pytest.mark.quick(
+    "noisy-count",
+    "randomised-response-7",
+    "randomised-response-2",
+    "randomised-response-3",
+    "randomised-response-200",
+    "held-out-evaluation",
+    "client-sendings",
+    "noisy-mode",
+    "client-question",
+    "client-collection",
+    "client-agreement",
+)
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.exhaustive if name in SLOW else ()) for name in CASES])
 def test_the_bound_is_near_but_not_above_what_is_stated_and_every_mutant_is_caught(pool: ProcessPoolExecutor, name: str) -> None:
     (result,) = run_audits([CASES[name]], runs=RUNS, seed=0, spread=pool.map)

@@ -62,6 +62,7 @@ def _report_law(epsilon: float, categories: int, truth: int) -> np.ndarray:
     return law
 
 
+@pytest.mark.quick("7-0.5", "7-1.0", "7-3.0", "3-3.0")
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
 @pytest.mark.parametrize("categories", [2, 3, 7, 200])
 def test_randomised_response(categories: int, epsilon: float) -> None:

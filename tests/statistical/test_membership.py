@@ -20,6 +20,7 @@ QUICK = ("GDP-TabICL", "LDP-TabICL, all columns", "MST-TabICL, one column")
 GROUPS = [name for name in WAYS if name.startswith("GDP")]
 
 
+@pytest.mark.quick("MST-TabICL, one column")
 @pytest.mark.parametrize("name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.exhaustive) for name in WAYS])
 def test_no_attack_infers_more_than_epsilon_allows_and_mutants_are_found_out(name: str) -> None:
     way, target = WAYS[name], made_up()

@@ -156,6 +156,7 @@ def in_process(place: Place, queries: list[str], step: str | None) -> Any:
     return process
 
 
+@pytest.mark.quick("slot after", "keep after")
 @pytest.mark.parametrize("step", [f"{name} {side}" for name in ("slot", "votes", "keep") for side in ("before", "after")])
 def test_whoever_dies_a_query_keeps_its_slot_and_is_charged_once(place: Place, step: str) -> None:
     process = in_process(place, QUERIES[:2], step)

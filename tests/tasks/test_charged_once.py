@@ -55,6 +55,7 @@ def spent(place: Place, dataset: str) -> list[tuple[str, str | None]]:
         return [(entry.release.release_id, entry.artefact_sha256) for entry in ledger.entries(dataset)]
 
 
+@pytest.mark.quick("mst_tabicl")
 @pytest.mark.parametrize("method", ["gdp_tabicl", "mst_tabicl"])
 def test_a_draft_is_not_published_under_a_contract_that_was_changed_meanwhile(tmp_path: Path, method: str) -> None:
     place = new_place(tmp_path / "place")

@@ -53,6 +53,7 @@ def test_threads_killed_at_every_step_do_no_harm(made: Rig, steps: tuple[str, ..
     assert sum(verdict.unpublished for verdict in verdicts) > 0
 
 
+@pytest.mark.exhaustive
 def test_killed_workers_of_a_cluster_do_no_harm(made: Rig) -> None:
     with cluster_runner(made) as runner:
         verdicts = play(made, draw_schedules(1, seed=8, steps=("drawn", "publish committed")), runner)
@@ -111,6 +112,7 @@ MUTANTS = {last_wins: "second_draws", draw_first: "under_accounted", charge_ever
 SCHEDULES = [Schedule(f"mutant-{number}", "ldp_tabicl", (("after read", number % 2),), TWINS, TWINS) for number in range(3)]
 
 
+@pytest.mark.quick("draw_first")
 @pytest.mark.parametrize("mutate", MUTANTS, ids=lambda mutate: mutate.__name__)
 def test_a_broken_protocol_is_caught(made: Rig, mutate: Callable[[], None]) -> None:
     assert sum(getattr(verdict, MUTANTS[mutate]) for verdict in play(made, SCHEDULES, in_one_process, mutate=mutate)) > 0

@@ -67,6 +67,7 @@ def test_a_report_tells_how_many_answers_are_fixed_and_what_they_took(place: Pla
         assert "queried by completions top-5 logprobs" in text and told in text and ", cost 0.0" in text
 
 
+@pytest.mark.exhaustive
 def test_a_run_goes_on_where_its_server_went_down_but_not_in_another_manner(place: Place) -> None:
     with serving(Habits(key="sesame")) as server:
         with_far(place, server.url, key_env="FAR_KEY")

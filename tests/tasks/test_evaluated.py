@@ -51,6 +51,7 @@ def spent(place: Place) -> dict[str, list[float]]:
         return {account.name: [ledger.spent(account.name).epsilon] for account in ledger.accounts()}
 
 
+@pytest.mark.quick("mst_tabicl")
 @pytest.mark.parametrize("method", METHODS)
 def test_of_held_out_private_rows_noisy_counts_leave_and_are_charged_once(tmp_path: Path, method: str) -> None:
     place = new_place(tmp_path / "place")
@@ -150,6 +151,7 @@ def test_answers_that_are_missing_are_not_counted_as_wrong_ones(tmp_path: Path) 
     assert len(rows(run / "results.csv")) == 3
 
 
+@pytest.mark.quick("charge")
 @pytest.mark.parametrize("stopped_at", ["charge", "serialize", "report"])
 def test_a_run_goes_on_under_its_own_contract_alone(tmp_path: Path, stopped_at: str) -> None:
     """Rows that were held out in private are no public queries because a contract says so now, nor was a release promised less."""
@@ -206,6 +208,7 @@ def test_an_evaluation_beyond_the_cap_is_refused_and_reads_nothing(tmp_path: Pat
     assert not list(place.home.glob("runs/r/units/*/results.json"))
 
 
+@pytest.mark.quick("mst_tabicl-None")
 @pytest.mark.parametrize("split", [None, {"test_fraction": 0.5}])
 @pytest.mark.parametrize("method", METHODS)
 def test_without_a_charge_no_row_is_asked_and_the_report_says_so(tmp_path: Path, method: str, split: Any) -> None:
@@ -220,6 +223,7 @@ def test_without_a_charge_no_row_is_asked_and_the_report_says_so(tmp_path: Path,
     assert len(demonstrations) == 2 and all(demonstrations.values())
 
 
+@pytest.mark.exhaustive
 def test_public_queries_are_asked_and_measured_exactly(tmp_path: Path) -> None:
     place = new_place(tmp_path / "place")
     install(place, shop(private=True), shop_rows(90))

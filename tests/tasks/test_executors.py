@@ -50,6 +50,7 @@ def releases(place: Place, names: tuple[str, ...] = ("kiosk", "kiosk-clients", "
     return {(entry.release.account, entry.release.release_id, entry.artefact_sha256) for entry in entries}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["tables", pytest.param("texts", marks=pytest.mark.exhaustive)])
 def test_a_run_is_the_same_bytes_and_releases_in_this_process_in_a_pool_and_on_prefect(tmp_path: Path, world: World, name: str) -> None:
     here, pooled = a_place(new_place(tmp_path / "here")), a_place(new_place(tmp_path / "pooled"))
@@ -83,6 +84,7 @@ def test_stages_have_names_of_their_own_which_workers_find_them_by() -> None:
     assert len(names) == len(set(names)) and names.index("measure") < names.index("release") < names.index("evaluate")
 
 
+@pytest.mark.quick("gdp_tabicl")
 @pytest.mark.parametrize("method", ["gdp_tabicl", "few_shot_generation"])
 def test_workers_open_no_ledger(tmp_path: Path, method: str) -> None:
     """Only the owner charges and publishes; a worker that would is caught, as the ledger is not there for it."""
@@ -120,6 +122,7 @@ class Deadly(Pool):
         return job
 
 
+@pytest.mark.quick("3-False")
 @pytest.mark.parametrize(("times", "ends"), [(2, True), (3, False)])
 def test_a_step_whose_worker_dies_is_submitted_twice_again(tmp_path: Path, times: int, ends: bool) -> None:
     place = a_place(new_place(tmp_path / "place"))

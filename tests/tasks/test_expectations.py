@@ -75,6 +75,7 @@ BROKEN: dict[str, Callable[[pa.Table], pa.Table]] = {
 }
 
 
+@pytest.mark.quick("one label")
 @pytest.mark.parametrize("kind", BROKEN)
 def test_both_say_the_same_of_a_table(kind: str) -> None:
     contract = strict_contract()
@@ -85,6 +86,7 @@ def test_both_say_the_same_of_a_table(kind: str) -> None:
     assert evaluate(table, expectations_of(contract), contract) == [rule not in violated for rule in rules_of(contract)]
 
 
+@pytest.mark.quick("held-out texts do not count", "both labels short")
 @pytest.mark.parametrize("kind", TEXTS_BROKEN)
 def test_both_say_the_same_of_texts(kind: str) -> None:
     contract, table = text_contract(), text_table(TEXTS_BROKEN[kind][0](GOOD))
@@ -166,6 +168,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
 }
 
 
+@pytest.mark.quick("unknown")
 @pytest.mark.parametrize("kind", REFUSED)
 def test_an_own_expectation_that_is_none_is_refused(ingested: tuple[Place, str], kind: str) -> None:
     content, message = REFUSED[kind]
@@ -175,6 +178,7 @@ def test_an_own_expectation_that_is_none_is_refused(ingested: tuple[Place, str],
     assert message in str(refused.value)
 
 
+@pytest.mark.quick("")
 @pytest.mark.parametrize("text", ["", "{", "[" * 100_000, "[]"])
 def test_a_file_that_is_no_suite_is_one_sentence(ingested: tuple[Place, str], text: str) -> None:
     own(ingested[0])
@@ -232,6 +236,7 @@ def in_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tupl
         yield place, run
 
 
+@pytest.mark.exhaustive
 def test_every_batch_is_evaluated_once_by_whoever_has_prepared_it(in_batches: tuple[Place, str]) -> None:
     place, run = in_batches
     own(place, {"type": "expect_column_values_to_be_between", "kwargs": {"column": "age", "max_value": 120}})
@@ -243,6 +248,7 @@ def test_every_batch_is_evaluated_once_by_whoever_has_prepared_it(in_batches: tu
     assert [one["own"] for one in json.loads((Path(run) / FOLDER / "shop.json").read_text())].count(True) == 1
 
 
+@pytest.mark.quick("content0-expect_column_mean_to_be_between needs all rows at once")
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -131,6 +131,7 @@ def test_the_first_release_is_the_cap_of_a_new_account_and_a_second_is_refused_w
     assert spent(home) == {"customers": (1, 1), "visitors": (2, 1.5)}, "an account's cap stands although a call states none"
 
 
+@pytest.mark.quick("weight-None")
 @pytest.mark.parametrize(("label", "classes"), [("churned", ["no", "yes"]), ("plan", ["basic", "plus", "pro"]), ("weight", None)])
 def test_every_kind_of_label_is_predicted_from_gaps_and_dates(home: Path, label: str, classes: list[str] | None) -> None:
     rows = frame(2000)
@@ -164,6 +165,7 @@ def test_a_release_holds_no_row_of_a_person(home: Path) -> None:
     assert not [path for path in home.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
 
 
+@pytest.mark.quick("mst_tabicl")
 @pytest.mark.parametrize("method", ["gdp_tabicl", "mst_tabicl", "ldp_tabicl"])
 def test_every_method_takes_a_frame_and_its_first_release_fits_its_cap(home: Path, method: str) -> None:
     schema = {**SCHEMA, "privacy": {"neighbours": "replace-one"}}
@@ -314,6 +316,7 @@ def test_a_quote_takes_what_protect_takes_and_decides_no_cap(home: Path) -> None
     assert spent(home) == {"customers": (1, 1.0)}
 
 
+@pytest.mark.quick("change1")
 @pytest.mark.parametrize(
     "change", [{"account": None}, {"schema": None}, {"method": "pate"}, {"schema": {"columns": {}}}, {"period": "soon"}]
 )
@@ -380,6 +383,7 @@ def test_a_certificate_leaves_the_ledger_as_it_is_and_a_raised_cap_stays(home: P
     assert (account.epsilon_spent, account.epsilon_cap) == (7, 20)
 
 
+@pytest.mark.quick("order0")
 @pytest.mark.parametrize("order", [(1, 8), (8, 1)])
 def test_the_first_release_that_is_charged_decides_an_unstated_cap_and_no_other_that_was_planned(
     home: Path, order: tuple[int, int]
@@ -437,6 +441,7 @@ print(dpicl.protect(frame(), SCHEMA, epsilon=1, account=sys.argv[1]).spent[0])
 """
 
 
+@pytest.mark.exhaustive
 def test_rows_of_a_live_release_stay_whatever_runs_folder_it_has_and_those_of_a_killed_one_go(home: Path, tmp_path: Path) -> None:
     def start(account: str) -> subprocess.Popen[str]:
         environment = {**os.environ, "DPICL_HOME": str(home), "DPICL_RUNS": str(tmp_path / f"runs_{account}")}

@@ -135,6 +135,7 @@ def only(quick: str) -> list[Any]:
     return [pytest.param(method, marks=() if method == quick else pytest.mark.exhaustive) for method in RELEASED]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("method", only("gdp_tabicl"))
 def test_a_private_run_killed_at_every_file_keeps_every_release_it_made(tmp_path: Path, method: str) -> None:
     deaths, seen = chain(shop_place(tmp_path / "place", private=True), "placed", method)
@@ -142,6 +143,7 @@ def test_a_private_run_killed_at_every_file_keeps_every_release_it_made(tmp_path
     assert {RELEASED[method], "results.json"} <= {Path(name).name for name in seen}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("method", only("dp_icl"))
 def test_two_private_runs_draw_different_noise(tmp_path: Path, method: str) -> None:
     """Else the test above would pass on seeded noise."""

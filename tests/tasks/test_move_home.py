@@ -95,6 +95,7 @@ def made(disk: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
     shutil.rmtree(parent)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("disk", "every"), [("one disk", 31), *(pytest.param(disk, 1, marks=pytest.mark.exhaustive) for disk in ("one disk", "another disk"))]
 )

@@ -38,6 +38,7 @@ def everything_in(folder: Path) -> bytes:
     return b"".join(path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file())
 
 
+@pytest.mark.quick("gdp_tabicl")
 @pytest.mark.parametrize("method", PERSONS)
 def test_a_person_is_charged_for_the_most_rows(tmp_path: Path, method: str) -> None:
     place = place_of_persons(tmp_path)

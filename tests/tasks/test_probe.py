@@ -66,11 +66,13 @@ def refused(changes: dict[str, Any]) -> str:
     return str(told.value)
 
 
+@pytest.mark.quick("grid0")
 @pytest.mark.parametrize("grid", [TABLES, WRITTEN, ASKED])
 def test_a_model_that_the_hub_does_not_have_is_refused(place: Place, grid: dict[str, Any]) -> None:
     assert "model 'nosuch/model-7b'" in refused({**grid, "model": "nosuch/model-7b", "generator": "fake"})
 
 
+@pytest.mark.quick("grid1")
 @pytest.mark.parametrize("grid", [TABLES, WRITTEN, ASKED])
 def test_a_server_that_gives_no_log_probabilities_is_refused(place: Place, grid: dict[str, Any]) -> None:
     with serving(Habits(logprobs="none")) as server:
@@ -83,6 +85,7 @@ def test_a_server_that_is_not_there_is_refused(place: Place) -> None:
     assert "(no connection)" in refused({**TABLES, "model": f"{url}#m"})
 
 
+@pytest.mark.quick("grid0")
 @pytest.mark.parametrize("grid", [WRITTEN, ASKED])
 def test_a_reader_is_asked_as_well_as_the_model_that_answers(place: Place, grid: dict[str, Any], tmp_path: Path) -> None:
     short = made(
@@ -94,6 +97,7 @@ def test_a_reader_is_asked_as_well_as_the_model_that_answers(place: Place, grid:
     assert "reads 12 tokens" in told or "reads at most 12" in told
 
 
+@pytest.mark.quick("ldp_tabicl-600-512")
 @pytest.mark.parametrize(("method", "tokens", "shots"), [("ldp_tabicl", 600, 512), ("mst_tabicl", 600, 512), ("gdp_tabicl", 250, 4)])
 def test_prompts_longer_than_a_model_reads_are_refused_before_anything_is_charged(
     place: Place, method: str, tokens: int, shots: int, tmp_path: Path
@@ -109,6 +113,7 @@ def test_prompts_longer_than_a_model_reads_are_refused_before_anything_is_charge
     assert f"shop, prompts of {shots} shots" in told and f"reads at most {tokens}" in told and "expected fewer demonstrations" in told
 
 
+@pytest.mark.quick("fixed")
 @pytest.mark.parametrize("batches", ["fresh", "fixed"])
 def test_a_hybrid_model_votes_and_is_charged_after_that(place: Place, tmp_path: Path, batches: str) -> None:
     hybrid = made(tiny_model(tmp_path), tmp_path / "hybrid", lambda vocabulary: Lfm2Config(**HYBRID, vocab_size=vocabulary))

@@ -54,6 +54,7 @@ def test_a_table_has_any_number_of_rows_in_the_contracts_types(place: Place, met
     assert len(sample) > 5, "rows come in no order"
 
 
+@pytest.mark.exhaustive
 def test_quality_takes_a_number_of_simulations(place: Place) -> None:
     release = released(place)
     assert release.quality(4).epsilon == 2 and release.quality(4).scores == release.quality(4).scores
@@ -82,6 +83,7 @@ def test_files_hold_the_table_and_a_changed_one_is_not_written_as_released(place
     pd.DataFrame(table).to_parquet(tmp_path / "changed.parquet")
 
 
+@pytest.mark.quick("mst_tabicl")
 @pytest.mark.parametrize("method", HOLDS_ROWS)
 def test_any_number_of_demonstrations_is_free(place: Place, method: str) -> None:
     release = released(place, method)
@@ -167,6 +169,7 @@ def test_a_release_without_a_method_is_the_default_of_its_trust_and_its_demonstr
     assert len(released(place, trust="local").demonstrations(100)) == 100, "more than a prompt takes, drawn at random"
 
 
+@pytest.mark.quick("options3")
 @pytest.mark.parametrize("options", [{}, {"design": "subset", "estimator": "tree"}, {"design": "pairs"}, {"estimator": "simplex"}])
 def test_a_quote_knows_the_release_of_the_same_options(place: Place, options: dict[str, str]) -> None:
     session = dpicl.Session(place.home, data=place.root / "data", contracts=place.root / "contracts")

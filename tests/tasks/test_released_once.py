@@ -176,6 +176,7 @@ def test_only_published_bytes_are_read(tmp_path: Path, harm: str, told: str) -> 
     assert len(bought(place, "gdp_tabicl")) == 2
 
 
+@pytest.mark.exhaustive
 def test_ways_that_share_a_collection_are_quoted_and_charged_once(tmp_path: Path) -> None:
     place, also = place_with(tmp_path), {"em": {"estimator": "em"}, "asked": {"design": "pairs", "estimator": "em"}}
     options = {"ldp_tabicl": {"estimator": "log-linear", "variants": also}}
@@ -191,6 +192,7 @@ def test_ways_that_share_a_collection_are_quoted_and_charged_once(tmp_path: Path
 OLD_NAMES = {"epsilon", "shots", "sampling_rate", "replicate", "simulated"}
 
 
+@pytest.mark.quick("ldp_tabicl-options0-names0")
 @pytest.mark.parametrize(
     ("method", "options", "names"),
     [

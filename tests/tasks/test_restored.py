@@ -361,6 +361,7 @@ def server() -> Iterator[Server]:
         yield server
 
 
+@pytest.mark.exhaustive
 def test_a_home_comes_back_beside_a_ledger_on_a_server(settings: Settings, server: Server, tmp_path: Path) -> None:
     shared, file, key = replace(settings, home=tmp_path / "shared", ledger=server.emptied()), tmp_path / "backup", tmp_path / "key"
     charged(shared)
@@ -497,6 +498,7 @@ def check_whole(done: Restored, settings: Settings) -> None:
     assert {path.name for path in settings.home.glob("[!.]*")} <= {"ledger.db", "ledger.anchor.json", "keys", "released"}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("every", [31, pytest.param(1, marks=pytest.mark.exhaustive)])
 def test_a_restore_killed_at_every_line_ends_as_one_left_alone(
     settings: Settings, backup: tuple[Path, Path], tmp_path: Path, every: int

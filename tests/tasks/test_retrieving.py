@@ -108,6 +108,7 @@ def test_a_text_that_comes_later_takes_no_part_and_one_that_stays_keeps_its_uses
     assert taken[:, gone].tolist() == [1, 0, 0, 0]
 
 
+@pytest.mark.quick("uses")
 @pytest.mark.parametrize("lost", ["members", "000000.bits", "uses"])
 def test_nothing_is_answered_where_what_was_spent_is_lost(place: Place, lost: str) -> None:
     ask(near_to(0))
@@ -120,6 +121,7 @@ def test_nothing_is_answered_where_what_was_spent_is_lost(place: Place, lost: st
     assert ask(near_to(0))[0].repeated
 
 
+@pytest.mark.quick("000000.bits")
 @pytest.mark.parametrize("damaged", ["members", "000000.bits"])
 def test_nothing_is_answered_where_what_was_spent_is_damaged(place: Place, damaged: str) -> None:
     ask(near_to(0))
@@ -137,6 +139,7 @@ def test_spending_is_its_owner_s_only_and_holds_no_text(place: Place) -> None:
     assert not any(b"letter" in path.read_bytes() for path in folder.iterdir())
 
 
+@pytest.mark.exhaustive
 def test_a_run_has_it_as_a_variant_that_is_charged_for_itself(place: Place) -> None:
     install_texts(place, letters("cards", private=True), lines(records(ROWS)), lines(records(4)))
     options = {"dp_icl": {"noise": "exponential", "variants": {"near": NEAR.model_dump(include={"noise", "similarity", "participations"})}}}
@@ -216,6 +219,7 @@ def in_process(place: Place, queries: list[list[str]], step: str | None = None) 
     return process
 
 
+@pytest.mark.quick("keep before")
 @pytest.mark.parametrize("step", [f"{name} {side}" for name in ("uses", "votes", "keep") for side in ("before", "after")])
 def test_whoever_dies_what_was_spent_stands_and_no_text_overspends(place: Place, step: str) -> None:
     """An answer that was seen was paid for before: whoever asks again has the same takers, and the rest no more than is left."""

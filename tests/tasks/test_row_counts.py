@@ -47,6 +47,7 @@ def messages(root: Path, privacy: dict[str, Any], *, texts: bool = False) -> tup
         return said, json.loads((Path(run) / "validation" / f"{name}.json").read_text())
 
 
+@pytest.mark.quick("replace-one")
 @pytest.mark.parametrize("kind", PUBLIC)
 def test_a_public_number_of_rows_is_told(tmp_path: Path, kind: str) -> None:
     said, checks = messages(tmp_path, PUBLIC[kind])
@@ -54,6 +55,7 @@ def test_a_public_number_of_rows_is_told(tmp_path: Path, kind: str) -> None:
     assert all(("values" in check) == (kind == "benchmark") for check in checks)
 
 
+@pytest.mark.quick("persons")
 @pytest.mark.parametrize("kind", PRIVATE)
 def test_a_private_number_of_rows_is_not(tmp_path: Path, kind: str) -> None:
     said, checks = messages(tmp_path, PRIVATE[kind])

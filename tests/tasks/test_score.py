@@ -17,6 +17,7 @@ from tests.tasks.stages import make_plan, steps
 GRID = {"datasets": ["shop"], "seeds": [0], "model": "fake", "baselines": False, "options": {"ldp_tabicl": {"shot_selection": ["nested"]}}}
 
 
+@pytest.mark.quick("gdp_tabicl-epsilons1-shots1-3-3")
 @pytest.mark.parametrize(
     ("method", "epsilons", "shots", "parts", "cells"),
     [
@@ -46,6 +47,7 @@ def test_the_parts_share_all_cells_and_each_has_some(
     assert not (folder / BASELINES).exists() and (folder / RESULTS).exists()
 
 
+@pytest.mark.exhaustive
 def test_prompts_of_more_characters_than_are_written_together_are_read_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = []
     for most in (1 << 26, 100):

@@ -339,6 +339,7 @@ def test_the_program_that_holds_the_rows_gives_those_of_the_night(place: Place) 
     assert (account.account, account.releases) == ("visitors", DAYS + 1)
 
 
+@pytest.mark.exhaustive
 def test_a_forecast_says_until_when_periods_are_paid(place: Place) -> None:
     night(5)
     told = place.dpicl("forecast", COLUMNS="400")
@@ -350,6 +351,7 @@ def test_a_forecast_says_until_when_periods_are_paid(place: Place) -> None:
     assert "enough for at least 20 more, until 2026-11-07" in place.dpicl("forecast", COLUMNS="400").stdout
 
 
+@pytest.mark.exhaustive
 def test_a_page_over_all_periods_reads_no_row(place: Place) -> None:
     night(9)
     (place.root / "data" / f"{NAME}.csv").unlink()
@@ -423,6 +425,7 @@ def test_a_last_night_that_was_killed_after_its_publish_leaves_nothing_once_a_wi
     assert not left_of(place)
 
 
+@pytest.mark.quick("0")
 @pytest.mark.parametrize("made", [0, DAYS - 1])
 def test_a_twin_that_read_its_rows_before_the_horizon_ended_releases_the_same_and_leaves_nothing(
     place: Place, monkeypatch: pytest.MonkeyPatch, made: int

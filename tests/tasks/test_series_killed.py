@@ -23,6 +23,7 @@ def count_anew() -> None:
     Horizon.make = anew  # type: ignore[method-assign]
 
 
+@pytest.mark.exhaustive
 def test_killed_nights_are_drawn_once_and_charged_once() -> None:
     """A few of the five hundred that `make bench TOPIC=series` kills."""
     verdict = killed_nights(8, seed=1)

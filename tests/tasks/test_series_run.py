@@ -229,6 +229,7 @@ def test_an_earlier_period_is_derived_from_what_stands(place: Place, today: Any)
     ]
 
 
+@pytest.mark.quick("_counted")
 @pytest.mark.parametrize("place_of_death", ["_counted", "_released", "_read", "published"])
 def test_a_run_that_is_killed_goes_on_and_draws_nothing_twice(place: Place, today: Any, place_of_death: str) -> None:
     """By a signal: before a night is counted, before it is noted, after it is published, and before anything."""

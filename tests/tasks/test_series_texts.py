@@ -238,6 +238,7 @@ def test_a_horizon_of_texts_does_not_go_on_in_a_ledger_that_came_back(place: Pla
         made(PERIODS[1])
 
 
+@pytest.mark.quick("publish-dies1")
 @pytest.mark.parametrize(("step", "dies"), [("reserve", (0, 1)), ("publish", (0, 0))])
 def test_a_period_that_was_killed_is_drawn_once_and_charged_once(
     place: Place, monkeypatch: pytest.MonkeyPatch, step: str, dies: tuple[int, int]

@@ -118,6 +118,7 @@ def test_all_released_rows_are_read_where_there_are_fewer(place: Place) -> None:
     assert np.array_equal(pool.codes, released.rows[Cell("counts", 1.0)].codes)
 
 
+@pytest.mark.quick("nullable classes-tabpfn")
 @every_package
 @pytest.mark.parametrize(
     "kind", ["nullable classes", *(pytest.param(kind, marks=pytest.mark.exhaustive) for kind in ("classes", "nullable number"))]

@@ -75,6 +75,7 @@ def is_exhausted(settings: Settings) -> None:
             ledger.reserve(release("more", cost(0.1)), first=replace(SHOP, epsilon_cap=100.0))
 
 
+@pytest.mark.quick("rebuilt-")
 @pytest.mark.parametrize("first_of_both", [False, True], ids=["", "its only record has the number of the one that says so"])
 @pytest.mark.parametrize("way", [restored, rebuilt])
 def test_an_account_that_two_chains_have_charged_is_exhausted(

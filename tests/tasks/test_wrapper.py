@@ -100,6 +100,7 @@ def run_flow(world: World, name: str, work: Any, *, on_cluster: bool = False) ->
         return list(flow(work, name=name, flow_run_name=name, **runner)())
 
 
+@pytest.mark.quick("False")
 @pytest.mark.parametrize("on_cluster", [False, True])
 def test_two_failures_of_the_system_are_tried_again_and_the_third_attempt_counts(world: World, tmp_path: Path, on_cluster: bool) -> None:
     def work() -> list[str]:
@@ -109,6 +110,7 @@ def test_two_failures_of_the_system_are_tried_again_and_the_third_attempt_counts
     assert attempts(world, f"flaky-{on_cluster}") == {"flaky": (3, "COMPLETED")}
 
 
+@pytest.mark.quick("True-1")
 @pytest.mark.parametrize(("ours", "count"), [(True, 1), (False, 3)])
 def test_a_broken_rule_is_tried_once_and_a_lasting_failure_three_times(world: World, tmp_path: Path, ours: bool, count: int) -> None:
     def work() -> list[Any]:

@@ -32,6 +32,7 @@ def unpacked(name: str, root: Path) -> Place:
     return place
 
 
+@pytest.mark.quick("third")
 @pytest.mark.parametrize("name", ["first", pytest.param("second", marks=pytest.mark.exhaustive), "third"])
 def test_an_old_run_is_reported_and_its_budget_shown(tmp_path: Path, capsys: Capture, name: str) -> None:
     place = unpacked(name, tmp_path)

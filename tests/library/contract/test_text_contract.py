@@ -163,6 +163,7 @@ def test_the_stored_schema_is_the_generated_one() -> None:
     assert json.loads((TEXTS / "schema.json").read_text()) == json_schema(TextContract)
 
 
+@pytest.mark.quick("mit_director")
 @every_text_contract
 def test_a_shipped_contract_fits_the_schema(contract: TextContract) -> None:
     content = yaml.safe_load((TEXTS / f"{contract.name}.yaml").read_text())

@@ -39,6 +39,7 @@ HELD_OUT = {
 }
 
 
+@pytest.mark.quick("trec", "sroie", "mit_director", "mit_genre")
 @pytest.mark.parametrize("contract", [AT_HAND[name] for name in PRIVATE_ROWS], ids=PRIVATE_ROWS)
 def test_a_contract_fits_the_published_files(contract: TextContract, data_folder: Path) -> None:
     table = load_texts(contract, data_folder=data_folder)

@@ -52,6 +52,7 @@ def test_few_architectures_cannot_be_built_small() -> None:
     assert sum(one["verdict"] == "not built" for one in FINDINGS.values()) <= 12
 
 
+@pytest.mark.quick("bert")
 @pytest.mark.parametrize("name", ["llama", *(_exhaustive(name) if name in LIKE_ANOTHER else name for name in ONCE_WRONG)])
 def test_an_architecture_is_what_the_table_says(name: str, tokenizer_folder: Path, tmp_path: Path) -> None:
     finding = check(name, tokenizer_folder, tmp_path / "model")
@@ -65,6 +66,7 @@ WRITTEN_OTHERWISE = ("nemotron_h", "zaya")
 """One cannot compute in float32, and is judged with room for rounding; the other writes more slowly, by a difference of 1e-2."""
 
 
+@pytest.mark.quick("qwen3")
 @pytest.mark.parametrize(
     "name",
     [

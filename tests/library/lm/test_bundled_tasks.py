@@ -77,6 +77,7 @@ def test_local_prompts_are_the_product_serialisers() -> None:
     assert prompt(rows[:2], asked[0]) + " Yes" == "\n".join(rows)
 
 
+@pytest.mark.quick("central", "plain")
 @pytest.mark.parametrize("kind", ["local", "central", "groups", "plain"])
 def test_tokens_are_those_of_the_whole_prompt(kind, tokenizer: Tokenizer) -> None:
     for index in range(5):

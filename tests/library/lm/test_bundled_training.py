@@ -106,6 +106,7 @@ def test_a_cool_down_without_an_end_is_refused(
     assert not out.exists()
 
 
+@pytest.mark.exhaustive
 def test_the_command_goes_on_exports_and_flushes_denormals(begun: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = copied(begun, tmp_path / "training")
     monkeypatch.setattr("sys.argv", ["tools.training", "--preset", "smoke", "--out", str(out), "--resume", "--until", "2"])
@@ -184,6 +185,7 @@ def test_the_exported_folder_scores_as_the_trained_model(begun: Path, tmp_path: 
     assert "| local, 6 tasks | 0.700 | 0.800 | 0.750 |" in (home / "README.md").read_text("utf-8")
 
 
+@pytest.mark.exhaustive
 def test_shipped_weights_are_gone_on_with_by_new_tasks(begun: Path, tmp_path: Path) -> None:
     folder = copied(begun, tmp_path / "first")
     ended = go_on(folder, 2)
@@ -211,6 +213,7 @@ def test_weights_too_large_for_a_repository_are_refused(begun: Path, tmp_path: P
     assert not (tmp_path / "model").exists()
 
 
+@pytest.mark.quick("smoke")
 @pytest.mark.parametrize("name", sorted(PRESETS))
 def test_every_preset_can_be_begun_and_fits_a_repository(begun: Path, name: str) -> None:
     sizes = [weight.numel() for weight in new_model(PRESETS[name], load_tokenizer(begun), seed=0).parameters()]

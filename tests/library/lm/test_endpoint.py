@@ -199,6 +199,7 @@ def test_text_is_parsed_only_where_the_entry_allows_it() -> None:
     )
 
 
+@pytest.mark.quick("**No.**-0")
 @pytest.mark.parametrize(
     ("text", "label"), [("**No.**", 0), (" yes", 1), ("\n\nYes, it is", 1), ("Nothing", None), ("Maybe no", None), ("", None)]
 )
@@ -237,6 +238,7 @@ def test_a_server_that_rejects_everything_stops_the_run() -> None:
             scorer.score([f"Row {number}. Answer:" for number in range(60)], BLANKED)
 
 
+@pytest.mark.quick("REJECTED")
 @pytest.mark.parametrize("word", ["REJECTED", "FILTERED"])
 def test_however_many_prompts_are_rejected_in_a_row_the_others_are_answered(word: str) -> None:
     prompts = [*[f"{word} {number}. Answer:" for number in range(120)], *PROMPTS]
@@ -248,6 +250,7 @@ def test_however_many_prompts_are_rejected_in_a_row_the_others_are_answered(word
     assert (tally[word.lower()], tally["scored"]) == (120, 4) and before < 120 + 40
 
 
+@pytest.mark.quick("FILTERED")
 @pytest.mark.parametrize("word", ["REJECTED", "FILTERED", "REFUSED", "SILENT"])
 def test_sixty_rows_that_a_server_does_not_answer_for_stop_no_ensemble_and_vote_for_nobody(word: str) -> None:
     rows, more = [f"letter {number}" for number in range(20)], [f"{word} {number}" for number in range(60)]

@@ -35,6 +35,7 @@ def opened(server: EndpointServer, **more: object) -> EndpointScorer:
     return EndpointScorer(ModelSpec.model_validate({"name": "far", "kind": "endpoint", "id": "m", "url": server.url, **more}))
 
 
+@pytest.mark.quick("503", "502")
 @pytest.mark.parametrize("fault", ["429", "500", "502", "503", "408", "truncate", "cut", "close"])
 def test_what_passes_by_itself_is_asked_again_and_answered_once(fault: str) -> None:
     with serving(Habits(echo="ignores", faults=(fault,), fault_every=9)) as server:
@@ -124,6 +125,7 @@ def test_answers_before_a_failure_are_kept() -> None:
         assert len(server.requests) - asked < len(PROMPTS)
 
 
+@pytest.mark.quick("mark1")
 @pytest.mark.parametrize("mark", ["POISON", "word " * 60])
 def test_rows_that_a_server_breaks_on_stop_no_ensemble_and_no_other_vote(mark: str) -> None:
     rows = [f"letter {number}" for number in range(20)]

@@ -51,6 +51,7 @@ def test_an_echoing_server_scores_as_the_same_model_does_in_this_process(tiny: P
             assert np.abs(far - near).max() < 1e-4 < near.std()
 
 
+@pytest.mark.exhaustive
 def test_listed_first_tokens_are_those_of_the_same_model_in_this_process(taught: Path) -> None:
     prompts = PROMPTS[:12]
     with serving(Habits(echo="ignores"), speaker=Local(taught)) as server:
@@ -61,6 +62,7 @@ def test_listed_first_tokens_are_those_of_the_same_model_in_this_process(taught:
     assert counts["scored"] == len(prompts) and np.abs(scores - near).max() < 1e-4
 
 
+@pytest.mark.exhaustive
 def test_a_served_chat_is_the_same_experiment_as_a_chat_in_this_process(tmp_path: Path) -> None:
     plain = build_tiny_model(tmp_path, [LESSON, *PROMPTS, "Yes\nNo\n" * 50])  # either is one token
     template = "<s>{% for one in messages %}{{ one.content }}{% endfor %}{{ '\\n[assistant]\\n' }}"

@@ -81,6 +81,7 @@ def test_what_was_opened_for_scores_writes_the_same_texts() -> None:
             assert np.array_equal(one.score(PROMPTS, BLANKED), HashScorer().score(PROMPTS, BLANKED))
 
 
+@pytest.mark.quick("429")
 @pytest.mark.parametrize("fault", FAULTS)
 def test_what_passes_by_itself_changes_no_text_and_is_answered_once(fault: str) -> None:
     with serving(Habits(writes=True, faults=(fault,), fault_every=9)) as server:

@@ -42,6 +42,7 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "getaddrinfo", never)
 
 
+@pytest.mark.quick("4-tabicl")
 @every_package
 @pytest.mark.parametrize("answers", [2, 4])
 def test_an_answer_is_a_distribution_that_no_other_query_moves(package: str, answers: int, tmp_path: Path, no_network: None) -> None:
@@ -56,6 +57,7 @@ def test_an_answer_is_a_distribution_that_no_other_query_moves(package: str, ans
     assert np.ptp(together[2:], axis=0).max() > 1e-3, "queries are looked at"
 
 
+@pytest.mark.quick("tabicl")
 @every_package
 def test_the_labels_in_context_move_the_answer(package: str, tmp_path: Path) -> None:
     model, rows = opened(random_weights(package, tmp_path / "a.ckpt")), context(2)

@@ -195,6 +195,7 @@ def limit_memory(scorer: TransformersScorer, *, tokens: int = 1 << 40, message: 
 every_way = pytest.mark.parametrize("share", [True, False])
 
 
+@pytest.mark.quick("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes-False")
 @every_way
 @pytest.mark.parametrize("message", ["CUDA out of memory.", "DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"])
 def test_only_a_batch_that_does_not_fit_is_halved(folder: Path, message: str, share: bool) -> None:

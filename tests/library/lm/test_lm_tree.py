@@ -101,12 +101,22 @@ def model(request: pytest.FixtureRequest) -> Any:
     return model_of(MODELS[request.param])
 
 
+@pytest.mark.quick("absolute positions")
 @unhurried
 @given(st.integers(0, 10_000), st.sampled_from([0, 30, 90]), st.sampled_from([20, 150, 5000]))
 def test_a_tree_gives_what_plain_rows_give(model: Any, seed: int, shared: int, budget: int) -> None:
     assert farthest_from_plain_rows(model, seed, shared, budget, "blocks") < 1e-4
 
 
+@pytest.mark.quick(
+    "absolute positions-1-30-150",
+    "absolute positions-2-90-5000",
+    "a window that is never full-1-30-150",
+    "a window that is never full-2-90-5000",
+    "absolute positions-0-90-20",
+    "grouped queries-1-30-150",
+    "llama-1-30-150",
+)
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
 @pytest.mark.parametrize(("seed", "shared", "budget"), [(0, 90, 20), (1, 30, 150), (2, 90, 5000)])
 def test_a_gpu_s_attention_of_one_call_gives_what_plain_rows_give(model: Any, seed: int, shared: int, budget: int) -> None:
@@ -118,6 +128,7 @@ def test_the_probe_reads_as_many_tokens_at_once_as_fill_several_blocks_of_a_gpu(
     assert tokens_read(grow_tree(rows, least_saving=LEAST_SAVING)) > BLOCK
 
 
+@pytest.mark.quick("absolute positions", "a window that is never full")
 @unhurried
 @given(st.integers(0, 10_000), st.sampled_from([0, 30, 90]), st.sampled_from([20, 150, 5000]))
 def test_a_llama_s_own_pass_gives_what_plain_rows_give(model: Any, seed: int, shared: int, budget: int) -> None:
@@ -158,6 +169,7 @@ def farthest_from_plain_rows(model: Any, seed: int, shared: int, budget: int, en
     return apart
 
 
+@pytest.mark.quick("absolute positions")
 @unhurried
 @given(bits, st.sampled_from([5, 40]))
 def test_padded_batches_give_what_plain_rows_give(model: Any, rows: Rows, budget: int) -> None:

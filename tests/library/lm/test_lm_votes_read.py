@@ -93,6 +93,14 @@ def plain(home: Path, request: VoteRequest, rule: VoteRule) -> tuple[list[int], 
     return candidates.tolist(), sums
 
 
+@pytest.mark.quick(
+    "grouped queries-logit",
+    "grouped queries-difference",
+    "grouped queries-relative",
+    "absolute positions-logit",
+    "absolute positions-difference",
+    "parallel layers-logit",
+)
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.kind)
 def test_votes_equal_a_plain_loop_over_the_subsets(home: Path, writer: TransformersScorer, rule: VoteRule) -> None:
     requests = vote_requests(writer)
@@ -114,6 +122,7 @@ def test_fresh_voters_that_are_equal_are_read_once(tiny: TransformersScorer) -> 
     assert all(np.array_equal(votes.sums, 5 * once[0].sums) for votes in often)
 
 
+@pytest.mark.quick("0")
 @pytest.mark.parametrize("seed", range(3))
 def test_the_order_of_texts_and_voters_changes_no_bit(tiny: TransformersScorer, seed: int) -> None:
     writer, rng = tiny, np.random.default_rng(seed)

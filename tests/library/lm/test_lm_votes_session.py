@@ -51,6 +51,7 @@ def writer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return opened(model_named(request.param, tmp_path_factory.mktemp("models")))
 
 
+@pytest.mark.quick("a window")
 def test_a_session_gives_what_fresh_reading_gives(writer: TransformersScorer) -> None:
     """Texts of different lengths that end at different times, and grow alike, unlike and not at all."""
     requests = vote_requests(writer)
@@ -144,6 +145,7 @@ def test_a_session_keeps_what_fits_a_cpus_memory_and_reads_the_rest_anew(folder:
     assert 12 < sum(read) < whole
 
 
+@pytest.mark.quick("parallel layers")
 def test_what_becomes_of_the_voters_changes_nothing_of_how_public_prompts_are_read(
     writer: TransformersScorer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

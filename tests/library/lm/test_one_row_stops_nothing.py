@@ -230,6 +230,7 @@ def test_a_voter_that_a_writer_fails_on_votes_for_nobody(failure: Exception, rul
     assert not alone.sums.any()
 
 
+@pytest.mark.quick("zebra-writer1-ink", "unspeakable-writer1-ink")
 @pytest.mark.parametrize("batches", ["fresh", "fixed", "ink"])
 @pytest.mark.parametrize("writer", [MarkedWriter(), MarkedWriter(in_sessions_only=True)])
 @pytest.mark.parametrize("mark", [MARK, "unspeakable"])

@@ -45,6 +45,7 @@ def gaussian_delta(sigma: float, epsilon: float) -> float:
     return float(norm.cdf(0.5 / sigma - epsilon * sigma) - math.exp(epsilon) * norm.cdf(-0.5 / sigma - epsilon * sigma))
 
 
+@pytest.mark.quick("rate0-15-4.0-0.0011976047904191617-replace-one", "1-7-0.05-1e-05-add-or-remove-one")
 @pytest.mark.parametrize("neighbours", Neighbours)
 @pytest.mark.parametrize(
     ("rate", "count", "epsilon", "delta"),
@@ -123,6 +124,10 @@ def test_parameters_out_of_range_are_refused(change: dict[str, float], told: str
         calibrate_gaussian(**{"sampling_rate": 0.5, "count": 2, "epsilon": 1.0, "delta": 1e-5, "neighbours": ADD} | change)  # type: ignore[arg-type]
 
 
+@pytest.mark.quick(
+    "change0-costs epsilon=5000 at delta=1e-05; expected a smaller epsilon or delta",
+    "change2-costs epsilon=1 at delta=1e-05; expected a larger epsilon or delta",
+)
 @pytest.mark.parametrize(
     ("change", "told"),
     [

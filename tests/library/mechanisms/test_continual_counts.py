@@ -195,6 +195,7 @@ def test_a_release_is_a_function_of_the_counts_so_far_and_of_its_stream() -> Non
     assert (first == again).all() and (first != other).all()
 
 
+@pytest.mark.exhaustive
 def test_a_count_beyond_40_bits_is_cut_off_and_never_wraps_round() -> None:
     counted = counters(2, Contribution(1, 1))
     for one, cut in ((2**62, LARGEST), (-(2**62), -LARGEST)):
@@ -205,6 +206,7 @@ def test_a_count_beyond_40_bits_is_cut_off_and_never_wraps_round() -> None:
     assert int(total[0]) == LARGEST * sum(matrix(2048)[-1].tolist()) < 2**61
 
 
+@pytest.mark.quick("2.0-add-or-remove-one", "2.0-replace-one")
 @pytest.mark.parametrize("neighbours", Neighbours)
 @pytest.mark.parametrize("epsilon", [0.1, 2.0, 20.0])
 def test_the_noise_found_costs_what_was_asked_for_and_hardly_less(neighbours: Neighbours, epsilon: float) -> None:

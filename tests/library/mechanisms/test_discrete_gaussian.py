@@ -74,6 +74,7 @@ def test_what_is_stated_for_replacing_is_not_priced_for_adding() -> None:
             price(event)
 
 
+@pytest.mark.exhaustive
 def test_less_noise_and_more_sensitivity_cost_more() -> None:
     by_variance = [price(votes(Fraction(variance), 2)) for variance in (2, 4, 8, 9_000, 12_000)]
     assert by_variance == sorted(by_variance, reverse=True)
@@ -88,6 +89,7 @@ def test_two_rules_agree_where_they_meet() -> None:
     assert own <= bound * (1 + 1e-3) and bound == pytest.approx(own, rel=3e-3)
 
 
+@pytest.mark.exhaustive
 def test_scaling_sums_up_changes_the_price_little_and_makes_any_event_priceable() -> None:
     with pytest.raises(PrivacyError, match="multiply the sums by a whole number and the variance by its square"):
         price(votes(Fraction(4), 17))

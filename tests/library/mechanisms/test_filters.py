@@ -91,6 +91,7 @@ def test_nothing_costs_nothing() -> None:
     assert Spent.nothing().cost(DELTA).epsilon == 0
 
 
+@pytest.mark.quick("replace-one")
 @pytest.mark.parametrize("neighbours", [ADD, REPLACE])
 def test_a_single_entry_costs_what_the_accountant_says(neighbours: Neighbours) -> None:
     event = sequential([repeated(poisson_sampled(Fraction(1, 20), gaussian(sigma=1.0)), 10), gaussian(sigma=6.0)])
@@ -142,6 +143,7 @@ def test_no_term_falls_while_epsilon_grows(epsilon: float, factor: float, delta:
     assert (terms[1] >= terms[0] - 1e-9).all()
 
 
+@pytest.mark.quick("entries1")
 @pytest.mark.parametrize("entries", [ENTRIES[2:4], ENTRIES[1:5], [ENTRIES[4]] * 30])
 def test_the_inequality_holds_for_every_loss_at_the_cost_and_not_below_it(entries: list[Guarantee]) -> None:
     total = spent(entries)

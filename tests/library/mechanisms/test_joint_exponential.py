@@ -73,6 +73,7 @@ def test_weights_are_as_exact_as_stated(exponent: Fraction) -> None:
             assert weight == 0
 
 
+@pytest.mark.quick("counts2-1")
 @pytest.mark.parametrize(("counts", "length"), [([5, 3, 3, 0], 2), ([2, 2, 2, 1, 0], 3), ([0, 4, 1], 1), ([1, 0, 6], 3)])
 def test_draws_have_the_law_of_all_sequences(counts: list[int], length: int) -> None:
     """Epsilon 3 over sensitivity 2; another epsilon would be noticed."""

@@ -24,12 +24,16 @@ def unclipped(grid: Grid) -> Grid:
     return NoClip(grid.low, grid.high, grid.step, grid.origin)
 
 
+@pytest.mark.quick(
+    "noisy-mean-centre", "noisy-mean-lower", "poisson-subsample", "noisy-count", "difference-token", "noisy-mode", "continual-counts"
+)
 @pytest.mark.parametrize("name", CASES)
 def test_the_sensitivity_is_reached_and_never_exceeded(name: str) -> None:
     outcome = try_pairs(CASES[name], PAIRS)
     assert (outcome.exceeded, outcome.largest) == (0, 1)
 
 
+@pytest.mark.quick("unclipped-centre")
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("origin", ["lower", "centre"])
 @pytest.mark.parametrize("mutant", [unclipped, halved])
@@ -37,12 +41,14 @@ def test_a_mean_without_clipping_or_with_half_the_noise_is_found_out(mutant: Cal
     assert try_pairs(partial(mean, origin=origin, mutate=mutant), PAIRS).exceeded > PAIRS // 10
 
 
+@pytest.mark.exhaustive
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_a_release_with_one_unclipped_grid_is_found_out() -> None:
     with patch.object(aggregate, "Grid", NoClip):
         assert try_pairs(group_by, PAIRS).exceeded > PAIRS // 10
 
 
+@pytest.mark.exhaustive
 def test_a_release_that_spends_its_epsilon_on_every_column_is_found_out() -> None:
     with patch.object(aggregate, "_share", lambda group, contract, total, options: total):
         assert try_pairs(group_by, PAIRS).exceeded > PAIRS // 10

@@ -60,6 +60,7 @@ def largest_ratio(candidates: int, decay: Fraction, neighbours_of: object) -> Fr
     return largest
 
 
+@pytest.mark.quick("2-decay0", "2-decay1", "3-decay2", "2-decay2", "3-decay0")
 @pytest.mark.parametrize("decay", DECAYS)
 @pytest.mark.parametrize("candidates", [2, 3, 4, pytest.param(5, marks=pytest.mark.exhaustive)])
 def test_one_vote_more_never_moves_a_probability_by_more_than_e_to_the_epsilon(candidates: int, decay: Fraction) -> None:

@@ -101,6 +101,7 @@ def test_parts_add_up_and_what_is_taken_is_gone(amount: Fraction, parts: int) ->
         assert whole.less(part).amount == amount - amount / parts
 
 
+@pytest.mark.quick("amount1-PureBudget")
 @pytest.mark.parametrize("kind", [PureBudget, GaussianBudget])
 @pytest.mark.parametrize("amount", [Fraction(1, 50), Fraction(1, 3)])
 def test_the_noise_is_as_large_as_it_says(kind: Callable[[Fraction], StepBudget], amount: Fraction) -> None:
@@ -149,6 +150,7 @@ def test_the_whole_costs_what_is_asked_for_whatever_a_unit_moves(epsilon: float,
     assert delta_at(epsilon, moved * math.sqrt(total.budget.amount)) <= 1e-6
 
 
+@pytest.mark.exhaustive
 def test_no_noise_costs_infinity_and_impossible_parameters_are_refused() -> None:
     assert GaussianTotal.of(math.inf, delta=1e-6, neighbours=ADD).guarantee().epsilon == math.inf
     assert GaussianTotal.of(500.0, delta=1e-6, neighbours=REPLACE).guarantee().epsilon <= 500

@@ -44,6 +44,7 @@ def test_a_noisy_maximum_has_the_spread_that_its_price_is_for(kind: NoiseKind, r
     assert price(noise.event(), neighbours=ADD, unit="row").epsilon == pytest.approx(1 / 3)
 
 
+@pytest.mark.quick("0.51")
 @pytest.mark.parametrize("sigma", [0.51, 1.36])
 def test_the_price_of_whole_units_is_that_of_the_paper_s_gaussian(sigma: float) -> None:
     """Noise of multiplier sigma on a Poisson sample, a hundred times: rounding votes down to units costs nothing to speak of."""

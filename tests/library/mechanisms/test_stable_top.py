@@ -118,6 +118,16 @@ def test_a_hundred_queries_fail_a_hundred_times_as_often_as_one() -> None:
     assert 0.005 < one <= 0.01 and 1 - (1 - one) ** 100 > 40 * one
 
 
+@pytest.mark.quick(
+    "epsilon4-delta3",
+    "epsilon4-delta0",
+    "epsilon2-delta3",
+    "epsilon4-delta2",
+    "epsilon4-delta1",
+    "epsilon2-delta2",
+    "epsilon2-delta0",
+    "epsilon2-delta1",
+)
 @pytest.mark.parametrize("delta", [Fraction(1, 3), Fraction(1, 100), Fraction(1, 10**5), Fraction(1, 10**12)])
 @pytest.mark.parametrize(
     "epsilon",

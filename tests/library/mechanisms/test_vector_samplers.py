@@ -28,6 +28,7 @@ class ShortWords(Stream):
         return self._draws.below(bound)
 
 
+@pytest.mark.quick("0-1-2", "0-1-1", "1-2-1", "1-7-2", "1-2-2", "1-7-1", "2-3-1")
 @pytest.mark.parametrize("bits", [1, 2])
 @pytest.mark.parametrize(("numerator", "denominator"), [(0, 1), (1, 2), (2, 3), (1, 7), (3, 5), (7, 8)])
 def test_a_coin_has_probability_e_to_the_minus_x_whatever_the_length_of_words(numerator: int, denominator: int, bits: int) -> None:

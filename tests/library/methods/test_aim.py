@@ -169,6 +169,7 @@ def noisy_columns(rows: int, scale: float, seed: int) -> list[NoisyMarginal]:
     return [NoisyMarginal((column, 6), np.rint(cells + rng.laplace(0, scale, (4, 2))), scale) for column in range(6)]
 
 
+@pytest.mark.quick("0.0")
 @pytest.mark.parametrize("scale", [0.0, 60.0])
 def test_rows_of_noise_are_no_worse_than_the_most_frequent_label_and_keep_its_share(scale: float) -> None:
     counts, sizes = noisy_columns(800, scale, 0), (4,) * 6 + (2,)
@@ -191,6 +192,7 @@ def test_counts_that_say_something_of_the_label_are_believed_and_noise_is_not() 
     assert believed == {"leaning": True, "flat": False}
 
 
+@pytest.mark.exhaustive
 def test_bins_that_noise_emptied_do_not_say_another_label_of_rows_that_are_in_them() -> None:
     cells = np.array([[700, 300], [0, 1]])
     rows = cautious_rows(graphical_model((2, 2), [NoisyMarginal((0, 1), cells, 40.0)]), 400_000, np.random.default_rng(0))
@@ -198,6 +200,7 @@ def test_bins_that_noise_emptied_do_not_say_another_label_of_rows_that_are_in_th
     assert len(rare) > 100 and 0.3 < rare.mean() < 0.6  # of P all of these are 1
 
 
+@pytest.mark.exhaustive
 def test_the_order_of_rows_by_their_odds_is_kept() -> None:
     """A column that leans towards the label does so among cautious rows, less."""
     cells = np.array([[60, 10], [50, 20], [40, 30], [30, 40]])
@@ -208,6 +211,7 @@ def test_the_order_of_rows_by_their_odds_is_kept() -> None:
     assert np.abs(np.bincount(rows[:, 0]) / 100_000 - cells.sum(axis=1) / cells.sum()).max() < 0.01
 
 
+@pytest.mark.exhaustive
 def test_where_no_label_is_much_oftener_than_another_rows_say_what_the_counts_say() -> None:
     """Three labels of the same share, told apart by one column: leaning so little that one of them is always the likeliest says nothing."""
     model = graphical_model((3, 3), [NoisyMarginal((0, 1), np.array([[40, 5, 5], [5, 40, 5], [5, 5, 40]]), 40.0)])

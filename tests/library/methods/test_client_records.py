@@ -88,6 +88,7 @@ def _loss(question: Question, one: int, other: int) -> float:
     return sum(max(math.log(a / b), math.log((1 - a) / (1 - b))) for a, b in zip(first, second, strict=True))
 
 
+@pytest.mark.quick("3.0-agreement", "3.0-pairs", "0.5-subset", "0.5-agreement", "0.5-pairs", "3.0-one-column", "3.0-subset")
 @pytest.mark.parametrize("design", ["one-column", "pairs", "subset", "agreement"])
 @pytest.mark.parametrize("epsilon", [0.5, 3.0])
 def test_the_law_of_a_report_differs_by_no_more_than_epsilon_between_any_two_records(design: Design, epsilon: float) -> None:

@@ -66,6 +66,7 @@ def test_names_are_those_that_wallets_hold() -> None:
     assert asked.permanent_name == hashlib.sha256(about.encode()).hexdigest()
 
 
+@pytest.mark.quick("None")
 @pytest.mark.parametrize("sending", [None, 1.0])
 def test_reports_of_bits_are_counted_by_their_own_law_and_the_population_is_found(sending: float | None) -> None:
     collection = Collection.of(wide(), epsilon=2.0, design="pairs", sending_epsilon=sending)

@@ -226,6 +226,7 @@ def test_words_are_small_distinct_and_say_something() -> None:
     assert words_of("The Zebra and the zebra of 12 hats") == ["zebra", "12", "hats"]
 
 
+@pytest.mark.quick("False")
 @pytest.mark.parametrize("free", [False, True])
 def test_the_whole_method_repeats_itself_on_a_benchmark(free: bool) -> None:
     declared = contract(free=free)

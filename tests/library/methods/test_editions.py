@@ -19,6 +19,7 @@ from tests.library.text_contracts import EDITIONS, TEXT_CONTRACTS, as_ensemble, 
 GRID = ((1.0, 8.0, math.inf), (4,), (), False, Options())
 
 
+@pytest.mark.exhaustive
 def test_q_and_delta_are_those_of_the_edition() -> None:
     whole, few = EDITIONS["dbpedia"], EDITIONS["dbpedia:rows-700"]
     for contract, rows in ((whole, 40_000), (few, 700)):

@@ -48,6 +48,7 @@ def plan(declared: TextContract, epsilon: float, way: dict[str, Any]) -> Ensembl
     return plan_cell(declared, unit, Cell("icl", epsilon, 4))
 
 
+@pytest.mark.quick("True-way5-0.5", "True-way5-3.0", "True-way4-0.5", "False-way2-3.0", "True-way4-3.0", "False-way1-0.5", "False-way1-3.0")
 @pytest.mark.parametrize("epsilon", [0.5, 3.0])
 @pytest.mark.parametrize(("free", "way"), WAYS)
 def test_all_queries_together_cost_what_was_asked_for_and_one_costs_less(free: bool, way: dict[str, Any], epsilon: float) -> None:
@@ -71,6 +72,7 @@ def _amount(found: EnsemblePlan) -> float:
     return float((noise.amount if isinstance(noise, TokenNoise) else noise.epsilon) or 0)  # type: ignore[union-attr]
 
 
+@pytest.mark.quick("False")
 @pytest.mark.parametrize("free", [False, True])
 def test_gaussian_noise_is_what_a_second_accountant_prices(free: bool) -> None:
     found = plan(contract(free=free), 2.0, {})

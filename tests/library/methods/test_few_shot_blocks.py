@@ -45,6 +45,7 @@ def written(model: EchoGenerator, journal: Memory | None = None, epsilon: float 
     return one
 
 
+@pytest.mark.quick("invisible-ink-inf-1", "invisible-ink-inf-4")
 @pytest.mark.parametrize("size", [1, 4, 7, 30])
 @pytest.mark.parametrize(("mechanism", "epsilon"), [("clipped-logits", 4.0), ("invisible-ink", math.inf)])
 def test_texts_do_not_depend_on_the_blocks_they_are_written_in(

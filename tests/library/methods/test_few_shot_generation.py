@@ -83,6 +83,12 @@ def test_without_noise_the_private_texts_of_the_label_are_echoed(way: dict[str, 
     assert {(one.label, one.text) for one in texts} == set(SECRET.items())
 
 
+@pytest.mark.quick(
+    "{'batches': 'fixed', 'mechanism': 'exponential', 'voters': 10}",
+    "{'batches': 'fixed', 'mechanism': 'clipped-logits', 'candidates': 'all'}",
+    "{'examples': 15, 'mechanism': 'exponential'}",
+    "{'batches': 'fixed', 'mechanism': 'clipped-logits', 'private_tokens': 14, 'agreement': 0.99}",
+)
 @pytest.mark.parametrize("way", WAYS, ids=str)
 def test_with_much_noise_nothing_of_them_is_written(way: dict[str, Any]) -> None:
     for one in written(unit(contract(), epsilons=(0.01,), shots=(2,), **way))[Cell("icl", 0.01, 2)]:
@@ -149,6 +155,7 @@ class Mortal(Memory):
         return super().keep(cell, step, tokens)
 
 
+@pytest.mark.quick("False-{'examples': 15, 'mechanism': 'exponential'}")
 @pytest.mark.parametrize(
     ("private", "way"),
     [

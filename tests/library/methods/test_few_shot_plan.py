@@ -39,6 +39,7 @@ def neighbours(contract: TextContract, relation: Neighbours) -> TextContract:
     return contract.model_copy(update={"privacy": contract.privacy.model_copy(update={"neighbours": relation.value})})
 
 
+@pytest.mark.quick("1.0-trec", "8.0-trec", "8.0-mit_genre")
 @pytest.mark.parametrize("contract", [AGNEWS, TREC, GENRE], ids=lambda contract: contract.name)
 @pytest.mark.parametrize("epsilon", [1.0, 8.0])
 def test_a_set_of_demonstrations_costs_what_is_asked_and_little_less(contract: TextContract, epsilon: float) -> None:
@@ -181,6 +182,7 @@ def test_a_small_contract_without_labels_is_one_pool() -> None:
     assert {*plan_cell(contract, unit(contract, max_tokens=2), Cell("icl", 50.0, 2)).drawings} == {Pool(None, 4)}
 
 
+@pytest.mark.quick("contract1-200.0")
 @pytest.mark.parametrize(("contract", "epsilon"), [(EDITIONS["dbpedia:rows-700"], 8.0), (TEXT_CONTRACTS["docstrings"], 200.0)])
 def test_where_the_second_accountant_gives_up_the_sentence_stands_without_it(contract: TextContract, epsilon: float) -> None:
     """Its mesh is rejected by its own check at large rates, and would be too large at little noise."""
@@ -192,6 +194,7 @@ def test_where_the_second_accountant_gives_up_the_sentence_stands_without_it(con
 INK: dict[str, Any] = {"mechanism": "invisible-ink", "batches": "fixed", "voters": 8}
 
 
+@pytest.mark.quick("8.0-8")
 @pytest.mark.parametrize("shots", [4, 8])
 @pytest.mark.parametrize("epsilon", [1.0, 8.0])
 def test_invisible_ink_costs_what_is_asked_for_a_row_that_is_in_one_text_at_most(epsilon: float, shots: int) -> None:

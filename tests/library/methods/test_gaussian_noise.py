@@ -62,6 +62,7 @@ def test_whatever_is_chosen_the_steps_spend_exactly_the_budget(
     assert len([step for step in steps if step.variance]) == len(found) and all(one.gaussian for one in found)
 
 
+@pytest.mark.quick("MST")
 @WAY
 def test_errors_are_those_of_the_noise(measure: Callable[..., Any], expected: Callable[..., list[float]]) -> None:
     sizes, rows, budget = (4, 4, 4, 4, 2), 200, GaussianBudget(Fraction(1, 5))

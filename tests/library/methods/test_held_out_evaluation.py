@@ -77,6 +77,7 @@ def counts_of(rows: pa.Table, contract: Contract, unit: Unit, most: int | None =
     return np.array(evaluation.right_counts(said, truth_of(split.queries, contract), unit))
 
 
+@pytest.mark.quick("gdp_tabicl")
 @pytest.mark.parametrize("unit", UNITS.values(), ids=UNITS)
 @given(seed=st.integers(0, 99), place=st.integers(0, 30), kind=st.sampled_from(["more", "less", "twice"]), most=st.sampled_from([None, 5]))
 @settings(max_examples=15, deadline=None)

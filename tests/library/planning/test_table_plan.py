@@ -96,6 +96,7 @@ def test_every_method_is_simulated_whatever_is_predicted(kind: str) -> None:
     assert chosen is not None and METHODS[chosen.method].trust == "central" and "Recommended" in plan.sentence
 
 
+@pytest.mark.exhaustive
 def test_the_same_question_gets_the_same_plan() -> None:
     one, other = (plan_of(contract_of("binary"), 1000, 1.0, signal="weak") for _ in range(2))
     assert one == other

@@ -38,6 +38,7 @@ def nights(seed: int, *, sigma: Fraction, drift: float) -> tuple[Series, list[Ar
     return series, released
 
 
+@pytest.mark.quick("sigma1")
 @pytest.mark.parametrize("sigma", [Fraction(1, 10), Fraction(3)])
 def test_noise_alone_is_no_drift(sigma: Fraction, monkeypatch: pytest.MonkeyPatch) -> None:
     """Chances are uniform: with little noise, and with much more than rows vary by. Pairs are left out."""

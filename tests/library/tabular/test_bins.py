@@ -36,6 +36,7 @@ def table_of(contract: Contract, values: Mapping[str, Sequence[float | str]]) ->
     return pa.table(columns)
 
 
+@pytest.mark.quick("blood")
 @every_contract
 @given(seed=st.integers(0, 2**32))
 def test_every_row_has_a_bin_of_each_column_and_its_label_last(contract: Contract, seed: int) -> None:
@@ -56,6 +57,7 @@ def test_what_a_bin_reads_as_is_of_that_bin_and_within_bounds(contract: Contract
             assert column.bounds[0] <= min(values) and max(values) <= column.bounds[1]
 
 
+@pytest.mark.quick("jungle")
 @every_contract
 @given(seed=st.integers(0, 2**32))
 def test_a_demonstration_reads_like_the_query_of_itsbin_values(contract: Contract, seed: int) -> None:

@@ -45,6 +45,7 @@ def test_a_gzip_file_of_many_members_is_one_file(tmp_path: Path) -> None:
     assert read_table(tmp_path / "people.csv.gz", CONTRACT).num_rows == 4
 
 
+@pytest.mark.exhaustive
 def test_a_parquet_file_of_one_row_repeated_without_end_is_refused(tmp_path: Path) -> None:
     count = 8 * MIB
     same = {name: pa.DictionaryArray.from_arrays(pa.array([0] * count, pa.int8()), pa.array([value]))

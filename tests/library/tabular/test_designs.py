@@ -249,6 +249,7 @@ def test_an_agreement_is_one_bit_under_the_whole_budget_and_as_many_cells_agree_
         assert isinstance(law, Response) and math.log(law.truth_probability / law.lie_probability) <= epsilon * (1 + 1e-12)
 
 
+@pytest.mark.quick("sizes1")
 @pytest.mark.parametrize("sizes", [(2, 2), (4, 2), (3, 2), (2, 5)])
 def test_agreement_halves_the_noise_of_a_bond(sizes: tuple[int, int]) -> None:
     """At a small epsilon, against all of the clients naming a cell, and without bias."""

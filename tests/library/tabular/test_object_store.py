@@ -92,6 +92,7 @@ def load(contract: Contract, folder: Path | None = None) -> pa.Table:
     return load_source(contract, data_folder=folder, cache_folder=Path("no-cache"))
 
 
+@pytest.mark.quick("people.parquet")
 @pytest.mark.parametrize("name", ["people.csv", "people.csv.gz", "people.parquet"])
 def test_a_file_gives_the_same_rows_and_digest_as_on_a_disk(store: Any, tmp_path: Path, name: str) -> None:
     if name.endswith("parquet"):

@@ -109,6 +109,7 @@ def test_a_file_with_signs_of_an_address_in_its_name_is_read(file: Path, monkeyp
     assert load(SELECT) == 4
 
 
+@pytest.mark.quick("sql0")
 @pytest.mark.parametrize(
     "sql",
     [

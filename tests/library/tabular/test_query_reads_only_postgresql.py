@@ -124,6 +124,7 @@ LIFTS_THE_LIMIT = f"WHEN 1 THEN set_config('statement_timeout', '0', false) WHEN
 """In one batch, and sleeps in the next."""
 
 
+@pytest.mark.quick("sql2")
 @pytest.mark.parametrize(
     "sql",
     [

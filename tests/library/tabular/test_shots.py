@@ -103,6 +103,7 @@ def test_another_draw_picks_anew_and_whatever_others_there_are(way: str) -> None
     assert np.array_equal(draws[1], picked_rows(rows, queries, replace(Cell(way, 1.0, 8), draw=2), DRAWS))
 
 
+@pytest.mark.quick("icl-near", "icl", "icl-nested", "icl-shared", "icl-diverse")
 @pytest.mark.parametrize("way", WAYS)
 def test_hundreds_of_rows_demonstrate(way: str) -> None:
     chosen = picked(way, MOST_SHOTS, bins(3000, columns=12), bins(5, 1, columns=12))

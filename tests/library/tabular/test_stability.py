@@ -166,6 +166,7 @@ def from_folder(contract: Contract, folder: Path, most: int | None = None) -> Ca
     return split
 
 
+@pytest.mark.quick("on both sides of the limit")
 @pytest.mark.parametrize("whole_rows", [1_000, 40, 8], ids=["whole", "on both sides of the limit", "in batches"])
 @given(pair=neighbours(), most=st.sampled_from([None, 3]))
 @common
