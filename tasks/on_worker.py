@@ -16,7 +16,6 @@ from typing import Any
 from uuid import UUID
 
 from distributed.protocol.pickle import dumps, loads
-from prefect.client.schemas.objects import State
 from prefect.context import SettingsContext, SyncClientContext, serialize_context
 from prefect.task_engine import run_task_sync
 from prefect.utilities.callables import get_call_parameters
@@ -32,13 +31,12 @@ def flow_context() -> bytes:
     return packed
 
 
-def do_step(name: str, references: Sequence[Any], task_run_id: UUID, flow: bytes) -> State[str]:
-    """Do a step as a task run of the flow run that `flow_context` is of; gives its last state, as Prefect's own runner does."""
+def do_step(name: str, references: Sequence[Any], task_run_id: UUID, flow: bytes) -> Any:
+    """Do a step as a task run of the flow run that `flow_context` is of; gives its last `State`, as Prefect's own runner does."""
     here, task = _entered(flow), task_of(stage_named(name))
     parameters = get_call_parameters(task.fn, tuple(references), {})
     run = partial(run_task_sync, task, task_run_id, parameters=parameters, return_type="state", context=here.of_flow_run)
-    state: State[str] = here.context.run(run)
-    return state
+    return here.context.run(run)
 
 
 @dataclass
