@@ -29,6 +29,10 @@ DEFAULTS = {  # of every process of a run, on a worker pool too
     # The pages of scheduler and workers need no login: all but the heartbeat are off.
     "DASK_DISTRIBUTED__SCHEDULER__HTTP__ROUTES": "['distributed.http.health']",
     "DASK_DISTRIBUTED__WORKER__HTTP__ROUTES": "['distributed.http.health']",
+    # By itself a worker that waits for a model looks a hundred times a second at what it does, for those pages.
+    "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False",
+    "DASK_DISTRIBUTED__ADMIN__TICK__INTERVAL": "1s",
+    "DASK_DISTRIBUTED__ADMIN__SYSTEM_MONITOR__INTERVAL": "5s",
     "DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD": "forkserver",
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "TOKENIZERS_PARALLELISM": "false",

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import httpx
 from distributed import wait
@@ -15,6 +16,7 @@ from distributed.scheduler import KilledWorker
 from prefect.artifacts import create_progress_artifact, update_progress_artifact
 from prefect.context import FlowRunContext
 from prefect.exceptions import PrefectException
+from prefect_dask.task_runners import PrefectDaskFuture
 
 from dpicl.engine.artefacts import RESULTS
 from dpicl.engine.caps import differing_caps
@@ -28,7 +30,7 @@ from dpicl.engine.stages.receive import receive
 from dpicl.engine.stages.score import serialize
 from dpicl.report.stages import report_steps, write_report
 from flows.gpus import on_gpus, scoring_workers
-from tasks import validate  # noqa: F401 - in its tasks expectations are evaluated beside our rules
+from tasks.on_worker import do_step, flow_context
 from tasks.publish import show_budget, show_checks, show_figures, show_overview, show_release, show_reports, show_results
 from tasks.wrapper import task_of
 
@@ -53,6 +55,7 @@ class OnPrefect(Executor):
 
     def __init__(self, run: Path, plan: Plan) -> None:
         self._client = FlowRunContext.get().task_runner.client  # type: ignore[union-attr]
+        self._context = flow_context()
         self.model_workers = scoring_workers(self._client)
         self._run, self._units = run, set(plan.units)
         done = sum((run / "units" / key / RESULTS).exists() for key in plan.units)
@@ -65,13 +68,16 @@ class OnPrefect(Executor):
 
     def submit(self, step: Step) -> Any:
         """A future of Prefect; models are asked where the GPUs are."""
+        name, task_run = step.stage.name, uuid4()
         with on_gpus(self._client) if step.stage.place == "model worker" else nullcontext():
-            return task_of(step.stage).submit(*step.references)
+            future = self._client.submit(do_step, name, step.references, task_run, self._context, key=f"{name}-{task_run}")
+        return PrefectDaskFuture(wrapped_future=future, task_run_id=task_run)
 
-    def wait(self, jobs: Collection[Any]) -> Mapping[Any, Exception | None]:
+    def wait(self, jobs: Collection[Any], *, at_once: bool) -> Mapping[Any, Exception | None]:
         """Wait on the cluster."""
-        with self._client.as_current():
-            wait([job.wrapped_future for job in jobs], return_when="FIRST_COMPLETED")
+        if not at_once:
+            with self._client.as_current():
+                wait([job.wrapped_future for job in jobs], return_when="FIRST_COMPLETED")
         ended: dict[Any, Exception | None] = {job: None for job in jobs if job.wrapped_future.done()}
         for job in ended:
             try:

@@ -63,8 +63,8 @@ class Executor(ABC):
         """Let a worker do a step."""
 
     @abstractmethod
-    def wait(self, jobs: Collection[Any]) -> Mapping[Any, Exception | None]:
-        """Wait until at least one job has ended; what each of those failed with, `WorkerDied` if it was never done."""
+    def wait(self, jobs: Collection[Any], *, at_once: bool) -> Mapping[Any, Exception | None]:
+        """Wait until at least one job has ended, or only look, `at_once`; what each of those failed with, `WorkerDied` if it was never done."""
 
     def step_ended(self, step: Step, error: Exception | None) -> None:  # noqa: B027 - most show nothing
         """A step has ended, or failed: there may be something to show."""
@@ -82,8 +82,9 @@ class InProcess(Executor):
         job.set_result(failure_of(step.stage, *step.references))
         return job
 
-    def wait(self, jobs: Collection[Any]) -> Mapping[Any, Exception | None]:
+    def wait(self, jobs: Collection[Any], *, at_once: bool) -> Mapping[Any, Exception | None]:
         """All have ended."""
+        del at_once
         return {job: job.result() for job in jobs}
 
 
@@ -104,6 +105,7 @@ class _Strand:
     """Strands that begin once this one has ended well."""
     open: int = 0
     """Steps of the present group that have not ended."""
+    has_begun: bool = False
 
 
 @dataclass
@@ -122,24 +124,31 @@ class _Schedule:
     _ready: deque[_Strand] = field(default_factory=deque)
     _jobs: dict[Any, _Job] = field(default_factory=dict)
     _together: dict[tuple[Any, str], list[tuple[Step, _Strand]]] = field(default_factory=dict)
+    _owned: deque[tuple[Step, _Strand]] = field(default_factory=deque)
+    """Steps of the owner: what workers may do goes to them before the next of these is done, and what they have ended is noticed after it."""
 
     def do(self, strands: Iterable[_Strand]) -> None:
         """Until all have ended, or failed."""
         self._ready.extend(strands)
-        while self._ready or self._jobs:
+        while self._ready or self._owned or self._jobs:
             while self._ready:
                 self._next_group(self._ready.popleft())
-            for (stage, _), waiting in self._together.items():
-                self._share(stage, waiting)
-            self._together.clear()
-            for handle, error in self.executor.wait(self._jobs).items() if self._jobs else ():
-                job = self._jobs.pop(handle)
-                if isinstance(error, WorkerDied) and job.submissions < SUBMISSIONS:
-                    log.warning("%s: its worker died; submitted again", job.strands[0].name)
-                    job.submissions += 1
-                    self._submit(job)
-                else:
-                    self._step_ended(job.step, job.strands, error)
+            self._share_complete()
+            if self._owned:
+                step, strand = self._owned.popleft()
+                self._step_ended(step, [strand], failure_of(self.executor.call, step))
+            if self._jobs:
+                self._notice(self.executor.wait(self._jobs, at_once=bool(self._owned or self._ready)))
+
+    def _notice(self, ended: Mapping[Any, Exception | None]) -> None:
+        for handle, error in ended.items():
+            job = self._jobs.pop(handle)
+            if isinstance(error, WorkerDied) and job.submissions < SUBMISSIONS:
+                log.warning("%s: its worker died; submitted again", job.strands[0].name)
+                job.submissions += 1
+                self._submit(job)
+            else:
+                self._step_ended(job.step, job.strands, error)
 
     def _next_group(self, strand: _Strand) -> None:
         try:
@@ -155,12 +164,19 @@ class _Schedule:
         if not group:
             self._ready.append(strand)
         for step in group:
-            if step.stage.place == "owner":
-                self._step_ended(step, [strand], failure_of(self.executor.call, step))
+            if step.stage.place == "owner":  # of those that have gone on first: what follows keeps workers busy longest
+                (self._owned.appendleft if strand.has_begun else self._owned.append)((step, strand))
             elif step.stage.together:
                 self._together.setdefault((step.stage, strand.dataset), []).append((step, strand))
             else:
                 self._submit(_Job(step, [strand]))
+        strand.has_begun = True
+
+    def _share_complete(self) -> None:
+        """What is done for units of a data set together waits for those of them that the owner has still something to do for."""
+        owned = {strand.dataset for _, strand in self._owned}
+        for stage, dataset in [key for key in self._together if key[1] not in owned]:
+            self._share(stage, self._together.pop((stage, dataset)))
 
     def _share(self, stage: Stage, waiting: Sequence[tuple[Step, _Strand]]) -> None:
         """Units of one data set: as many calls as there are workers for it; where these are more than units, in parts of each unit."""

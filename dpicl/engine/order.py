@@ -7,6 +7,7 @@ a series of groups of steps; the steps of a group may be done beside each other,
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -49,6 +50,16 @@ def stages() -> tuple[Stage, ...]:
     before = (probe, receive, ingest, prepare_batches, validate, split, advance, charge, count)
     after = (serialize, score, fit_baselines, evaluate)
     return tuple(dict.fromkeys((*before, *drawing, release, *deriving, *after)))
+
+
+def stage_named(name: str) -> Stage:
+    """A stage as workers are told of it."""
+    return _by_name()[name]
+
+
+@cache
+def _by_name() -> dict[str, Stage]:
+    return {stage.name: stage for stage in stages()}
 
 
 def drawing_stages(name: str) -> tuple[Stage, ...]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from dpicl.engine.execute import Executor, WorkerDied, failure_of
-from dpicl.engine.order import Step, stages
+from dpicl.engine.order import Step, stage_named
 from dpicl.engine.settings import Settings
 from dpicl.processes import ONE_THREAD, OWN_GROUP, VISIBLE, fork_server, gpus_here
 
@@ -96,11 +96,11 @@ class Pool(Executor):
         self._hand_out()
         return job
 
-    def wait(self, jobs: Collection[Any]) -> Mapping[Any, Exception | None]:
+    def wait(self, jobs: Collection[Any], *, at_once: bool) -> Mapping[Any, Exception | None]:
         """Wait until workers have ended their steps, and give them what is queued."""
         busy = {worker.pipe: worker for worker in self._workers if worker.job is not None}
         ended: dict[Any, Exception | None] = {}
-        for pipe in wait(list(busy)):
+        for pipe in wait(list(busy), 0 if at_once else None):
             worker = busy[pipe]  # type: ignore[index]
             job = worker.job
             ended[job] = worker.ended()
@@ -121,11 +121,10 @@ def _work(pipe: Connection, settings: Settings, environment: Mapping[str, str], 
     threading.Thread(target=_end_with_owner, daemon=True).start()
     os.environ.update(environment)
     os.chdir(folder)
-    by_name = {stage.name: stage for stage in stages()}
     with settings.entered(), suppress(EOFError, OSError):
         while True:
             name, references = pipe.recv()
-            pipe.send(failure_of(by_name[name], *references))
+            pipe.send(failure_of(stage_named(name), *references))
 
 
 def _end_with_owner() -> None:

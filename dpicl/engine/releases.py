@@ -112,7 +112,7 @@ def named_releases(
         raise LedgerError(f"{contract.name}: no account is open for its rows; expected a release of them first")
     key, releases = ledger_key(settings), {}
     # earlier names held a version of the rows
-    earlier = [entry for entry in ledger.entries(account.name) if entry.release.content_version] if period == ONCE else []
+    earlier = ledger.entries(account.name, only_versioned=True) if period == ONCE else []
     for cell, cost in METHODS[unit.method].releases(contract, unit).items():
         facts = public_facts(contract, unit, cell, period=period, writer=writer, embedder=embedder, extra=extra)
         name = release_id(key, account=account.name, neighbours=account.neighbours, period=period, **facts)

@@ -7,14 +7,17 @@ import pickle
 import traceback
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pyarrow as pa
 import pytest
 from prefect import flow
+from prefect.context import FlowRunContext, SyncClientContext
 from prefect_dask import DaskTaskRunner
 
 from dpicl.engine.stage import StageFailed, clean_errors, stage
 from dpicl.errors import DataError, DpiclError, RunError
+from tasks.on_worker import _entered, do_step, flow_context
 from tasks.wrapper import as_task
 from tests.harness import World, until
 from tests.leaks import api, database, files, hits
@@ -136,3 +139,26 @@ def test_a_foreign_error_s_text_reaches_no_log_state_or_file_of_the_orchestrator
     left = {**files([world.root / "prefect", world.root / "dask", world.root / "tmp"]), **told}
     assert not hits(left, [CANARY])
     assert all(b"broken: KeyError at" in left[name] for name in ("task_runs", *database(world)))
+
+
+def test_a_worker_enters_a_flow_run_once_and_its_steps_are_task_runs_of_that_flow_run(world: World) -> None:
+    def work() -> list[Any]:
+        client, flow_run = FlowRunContext.get().task_runner.client, flow_context()
+        worker = min(client.scheduler_info(n_workers=-1)["workers"])
+        return [
+            client.submit(entered_after, "probe", (f"/nowhere/{number}",), uuid4(), flow_run, workers=[worker], pure=False).result()
+            for number in range(2)
+        ]
+
+    one, other = (run_flow(world, name, work, on_cluster=True) for name in ("entered-one", "entered-other"))
+    assert one[0] == one[1] != other[0] == other[1]
+    assert [state for _, state in (*one, *other)] == ["FAILED"] * 4
+    for name in ("entered-one", "entered-other"):
+        body = {"flow_runs": {"name": {"any_": [name]}}}
+        until(lambda body=body: [run["state_type"] for run in world.ask("task_runs/filter", body)] == ["FAILED"] * 2, 20, "both task runs")  # type: ignore[misc]
+
+
+def entered_after(*step: Any) -> tuple[int, str]:
+    """Do a step on a worker: the HTTP client that it was done with, and how it ended."""
+    state = do_step(*step)
+    return id(_entered(step[-1]).context[SyncClientContext.__var__].client), state.type.value

@@ -141,11 +141,15 @@ class Readings:
         with self._database.reading() as connection:
             chain.check_seen(connection, seen, chain.read_head(connection))
 
-    def entries(self, name: str) -> list[Entry]:
-        """What an account was charged for, in the order of its reservations; and the accounts merged into it."""
+    def entries(self, name: str, *, only_versioned: bool = False) -> list[Entry]:
+        """What an account was charged for, in the order of its reservations; and the accounts merged into it. `only_versioned` are those whose
+        names hold a version of the rows, as they once did.
+        """
         with self._database.reading() as connection:
             rows.find_account(connection, name)
             charged = select(entries).where(entries.c.account.in_(rows.members_of(connection, name))).order_by(entries.c.number)
+            if only_versioned:
+                charged = charged.where(entries.c.content_version != "")
             return [rows.entry_value(row) for row in connection.execute(charged)]
 
     def find(self, release_id: str) -> Entry | None:
