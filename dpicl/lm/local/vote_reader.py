@@ -17,6 +17,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from dpicl.errors import ModelError
 from dpicl.lm.local.padded_reader import Places, ReadingMode
+from dpicl.lm.local.tree_reader import Pass
 from dpicl.lm.requests import Tokens
 from dpicl.lm.votes.integer_votes import candidates_of_all, counted_chances, log_chances, whole_votes
 from dpicl.lm.votes.voting import VoteRequest, VoteRule, Votes, check_public, fits
@@ -40,6 +41,7 @@ class Reader:
         vocabulary: ids of tokens that can be read are below it; a tokenizer may know more.
         mode: how `model` may be read.
         read: rows and the positions wanted of each to places and logits, in no particular order.
+        own_pass: a faster one over packed rows than transformers' own, if the model has it.
     """
 
     model: Any
@@ -51,6 +53,7 @@ class Reader:
     vocabulary: int
     mode: ReadingMode
     read: Callable[[Sequence[Tokens], Sequence[Sequence[int]]], Iterator[tuple[Places, torch.Tensor]]]
+    own_pass: Pass | None = None
 
 
 def read_fresh(reader: Reader, rows: Rows) -> Iterator[tuple[list[Key], torch.Tensor]]:
