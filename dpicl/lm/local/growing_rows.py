@@ -20,7 +20,7 @@ from dpicl.lm.local.batching import pad_left, plan_batches
 from dpicl.lm.local.padded_reader import read_padded, run_with_oom_retry, tolerance_of
 from dpicl.lm.local.row_pass import read_beginnings, read_newest
 from dpicl.lm.local.tree_reader import Pass, pass_of
-from dpicl.lm.local.vote_reader import Key, LastLogits, Reader, Rows, count_votes, read_fresh
+from dpicl.lm.local.vote_reader import Key, LastLogits, Reader, Rows, count_votes, distinct_voters, read_fresh
 from dpicl.lm.requests import Tokens
 from dpicl.lm.votes.voting import OpenRequests, VoteRequest, VoteRule, Votes
 
@@ -228,6 +228,7 @@ class CachedSession:
 
     def __init__(self, reader: Reader, requests: Sequence[VoteRequest], rule: VoteRule) -> None:
         self._reader, self._rule, self._requests = reader, rule, OpenRequests(requests)
+        self._distinct = {number: distinct_voters(reader, request) for number, request in self._requests.open.items()}
         size, own = token_bytes(reader), steps_of(reader)
         self._public, self._voters = (None if size is None else GrowingRows(reader, size, own).after for _ in range(2))
 
@@ -253,4 +254,4 @@ class CachedSession:
         return self._counted()
 
     def _counted(self, public: LastLogits | None = None, voters: LastLogits | None = None) -> list[Votes | None]:
-        return self._requests.in_order(count_votes(self._reader, self._requests.open, self._rule, public, voters))
+        return self._requests.in_order(count_votes(self._reader, self._requests.open, self._rule, public, voters, self._distinct))

@@ -29,6 +29,7 @@ class LlamaPass:
 
     def __init__(self, model: Any) -> None:
         self.model, self._layers, self._config = model, list(model.model.layers), model.config
+        self._parts = list(model.modules())
         self._turns: tuple[torch.Tensor, torch.Tensor] | None = None
 
     @classmethod
@@ -39,6 +40,11 @@ class LlamaPass:
             return None
         is_plain = not (config.attention_bias or config.mlp_bias) and config.hidden_act == "silu"
         return cls(model) if is_plain and config.rope_parameters["rope_type"] in _TURNS else None
+
+    @property
+    def is_watched(self) -> bool:
+        """See `tree_reader.Pass`."""
+        return any(part._forward_pre_hooks or part._forward_hooks for part in self._parts)
 
     def __call__(self, plan: Plan, tokens: torch.Tensor, positions: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
         """See `tree_reader.Pass`."""

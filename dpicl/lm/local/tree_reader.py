@@ -37,6 +37,10 @@ class Pass(Protocol):
     def model(self) -> Any:
         """Whose pass it is: another model, and one that something watches, is read by transformers."""
 
+    @property
+    def is_watched(self) -> bool:
+        """Whether something is to be told of the model's forward passes."""
+
     def __call__(self, plan: Plan, tokens: torch.Tensor, positions: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
         """Logits at places in the row, shape (wanted, vocabulary).
 
@@ -83,9 +87,7 @@ def read_shared(
 
 def pass_of(model: Any, own_pass: Pass | None) -> Pass | None:
     """The pass, where it is this model's and nothing watches the model; else transformers is to read."""
-    if own_pass is None or own_pass.model is not model:
-        return None
-    return None if any(part._forward_pre_hooks or part._forward_hooks for part in model.modules()) else own_pass
+    return None if own_pass is None or own_pass.model is not model or own_pass.is_watched else own_pass
 
 
 class _Reader:
