@@ -31,7 +31,7 @@ Not covered running time, which in `exponential_max` and `bounded_range_max` dep
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import TypeGuard
 
@@ -45,6 +45,7 @@ from dpicl.randomness import Stream
 
 _BITS, _INT64_BITS, _FEWEST_BITS = 62, 63, 12
 """Of the words that decide a coin: most, most beside a denominator in 64 bits, and fewest that are worth it."""
+_LARGEST = (1 << _INT64_BITS) - 1
 _TRIED_FIRST, _TRIED_MOST = 64, 1024
 """Candidates of (4) that are tossed for at once; twice as many in each further round."""
 
@@ -105,22 +106,28 @@ def bounded_range_maxima(candidate_sets: Iterable[Iterable[int]], *, epsilon: Fr
     sets = [votes if _is_whole(votes) and len(votes) else _whole([votes])[0] for votes in candidate_sets]
     if epsilon is None:
         return np.array([int(votes.argmax()) for votes in sets], dtype=np.int64)
-    largest, sizes = np.array([int(votes.max()) for votes in sets], dtype=object), np.array([len(votes) for votes in sets])
-    chosen, waiting, count = np.zeros(len(sets), dtype=np.int64), np.arange(len(sets)), _TRIED_FIRST
+    gaps, denominator, bits = _exponents(sets, epsilon, spread)
+    sizes = np.array([len(votes) for votes in sets], dtype=np.int64)
+    starts, chosen, waiting = np.cumsum(sizes) - sizes, np.zeros(len(sets), dtype=np.int64), np.arange(len(sets))
+    count = _TRIED_FIRST
     while len(waiting):  # the first success of independent tries: how many are made at once changes nothing
         tried = uniforms_below(sizes[waiting], count, stream)
-        votes = np.stack([sets[place][some].astype(object) for place, some in zip(waiting, tried, strict=True)])
-        gaps, denominator = (largest[waiting, np.newaxis] - votes) * epsilon.numerator, epsilon.denominator * spread
-        bits = _INT64_BITS - denominator.bit_length()
-        # small numbers are compared faster; ties of few bits are settled exactly
-        if bits >= _FEWEST_BITS and gaps.max() < 1 << _INT64_BITS:
-            heads = bernoulli_exps(gaps.astype(np.int64).ravel(), denominator, stream, bits=min(bits, _BITS)).reshape(tried.shape)
-        else:
-            heads = bernoulli_exps(gaps.ravel(), denominator, stream).reshape(tried.shape)
+        heads = bernoulli_exps(gaps[starts[waiting, np.newaxis] + tried].ravel(), denominator, stream, bits=bits).reshape(tried.shape)
         won = heads.any(axis=1)
         chosen[waiting[won]] = tried[won, heads[won].argmax(axis=1)]
         waiting, count = waiting[~won], min(2 * count, _TRIED_MOST)
     return chosen
+
+
+def _exponents(sets: Sequence[np.ndarray], epsilon: Fraction, spread: int) -> tuple[np.ndarray, int, int]:
+    """Of (4), for all candidates of one set after another: numerators, their denominator, and the bits of the words that toss for them."""
+    bounds, denominator = [(int(votes.max()), int(votes.min())) for votes in sets], epsilon.denominator * spread
+    widest, bits = max((most - least for most, least in bounds), default=0), _INT64_BITS - denominator.bit_length()
+    fits = widest * epsilon.numerator <= _LARGEST and all(least >= -_LARGEST and most <= _LARGEST for most, least in bounds)
+    # small numbers are compared faster; ties of few bits are settled exactly
+    kind, bits = (np.int64, min(bits, _BITS)) if fits and bits >= _FEWEST_BITS else (object, _BITS)
+    gaps = [(most - votes.astype(kind)) * epsilon.numerator for (most, _), votes in zip(bounds, sets, strict=True)]
+    return np.concatenate([np.zeros(0, dtype=kind), *gaps]), denominator, bits
 
 
 def exponential_guarantee(epsilon: Fraction | None, *, spread: int, neighbours: Neighbours, unit: str = "row") -> Guarantee:

@@ -30,7 +30,7 @@ from dpicl.errors import ParameterError
 from dpicl.randomness import Stream
 
 _WORD = 64
-_RARE = 45
+SMALLEST_POWER = 45
 """e^-45 < 2^-64: the first word of a probability this small is nothing but zeros."""
 _WIDEST = 62
 """Digits that a signed machine word holds with room for a difference."""
@@ -40,12 +40,12 @@ def discrete_laplaces(scale: Fraction, count: int, stream: Stream) -> list[int]:
     """`count` independent integers of law (1), by equation (2). Raises ParameterError: the scale is not positive."""
     if scale.numerator <= 0:
         raise ParameterError("scale", scale, "a positive rational")
-    drawn = _geometrics(scale, 2 * count, stream)
+    drawn = geometrics(scale, 2 * count, stream)
     return [one - other for one, other in zip(drawn[:count], drawn[count:], strict=True)]
 
 
-def _geometrics(scale: Fraction, count: int, stream: Stream) -> list[int]:
-    """Equation (3): one word for every digit, and a last one for all that lies beyond these digits."""
+def geometrics(scale: Fraction, count: int, stream: Stream) -> list[int]:
+    """`count` independent draws of G by equation (3): one word for every digit, and a last one for all that lies beyond these digits."""
     first, worths = _first_words(scale)
     words = stream.words(count * len(first), np.uint64).reshape(count, len(first))
     drawn: list[int] = ((words < first)[:, :-1] @ worths).tolist()
@@ -70,7 +70,7 @@ def _undecided(scale: Fraction, digit: int, is_last: bool, stream: Stream) -> in
 def _first_words(scale: Fraction) -> tuple[np.ndarray, np.ndarray]:
     """The first word of every digit's probability, of which the last is zero; and what the other digits are worth."""
     digits = 0
-    while _rate(scale, digits) < _RARE:
+    while _rate(scale, digits) < SMALLEST_POWER:
         digits += 1
     words = [*(_leading(_rate(scale, digit), 1, _WORD) for digit in range(digits)), 0]
     worths = np.array([1 << digit for digit in range(digits)], dtype=np.int64 if digits <= _WIDEST else object)
@@ -88,6 +88,16 @@ def _below(rate: Fraction, plus: int, agreed: int, stream: Stream) -> bool:
         word, digits = int(stream.words(1, np.uint64)[0]), _leading(rate, plus, agreed) % (1 << _WORD)
         if word != digits:
             return word < digits
+
+
+def leading_word(rate: Fraction) -> int:
+    """The first 64 binary digits of e^-rate."""
+    return _leading(rate, 0, _WORD)
+
+
+def goes_on_below(rate: Fraction, stream: Stream) -> bool:
+    """Whether a uniform number that begins as e^-rate does, by 64 binary digits, is below it."""
+    return _below(rate, 0, _WORD, stream)
 
 
 def _leading(rate: Fraction, plus: int, digits: int) -> int:

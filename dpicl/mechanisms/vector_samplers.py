@@ -7,12 +7,13 @@ Guarantee   none spent: samplers touch no private value but the exponents of a n
 Paper       [CKS20] Canonne, Kamath and Steinke 2020, algorithms 1 to 3.
 
     (1)  Bernoulli(exp(-x)), 0 <= x <= 1: the first k at which Bernoulli(x / k) fails is odd
-    (2)  Bernoulli(exp(-x)), x = n + y: a geometric draw of ratio 1/e is at least n, and (1) of y
+    (2)  Bernoulli(exp(-x)), x = n + y: a uniform number is below e^-n, and (1) of y
     (3)  P[Z = z]  proportional to  exp(-z^2 / (2 sigma^2)),  z integer: a discrete Laplace draw
          of scale t = floor(sigma) + 1, kept with probability exp(-(|z| - sigma^2 / t)^2 / (2 sigma^2))
 
 A uniform word w of b bits decides Bernoulli(p) unless w = floor(p 2^b); then one more exact draw
-does, of probability p 2^b - floor(p 2^b). So p is met exactly, whatever b.
+does, of probability p 2^b - floor(p 2^b). So p is met exactly, whatever b. For e^-n the further
+digits of both numbers are compared, see `samplers`, as are those of the geometric draws of ratio 1/e in (3).
 
 Symbols     sigma^2 a positive rational; x a rational >= 0; k = 1, 2, ...
 Not covered running time, which depends on the noise and, in (2), on the exponents.
@@ -23,10 +24,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 
 from dpicl.errors import ParameterError
+from dpicl.mechanisms.samplers import SMALLEST_POWER, geometrics, goes_on_below, leading_word
 from dpicl.randomness import Stream
 
 LARGEST_VARIANCE = 1 << 80
@@ -49,8 +52,23 @@ def bernoulli_exps(numerators: Sequence[int] | np.ndarray, denominator: int, str
     wholes, rests = exact // denominator, exact % denominator
     outcomes = _bernoulli_exps_below_one(rests, denominator, stream, bits)
     large = np.flatnonzero(outcomes & (wholes > 0))
-    outcomes[large] = _geometrics(len(large), stream, bits) >= wholes[large]
+    outcomes[large] = _bernoulli_exps_of_wholes(wholes[large], stream)
     return outcomes
+
+
+def _bernoulli_exps_of_wholes(wholes: np.ndarray, stream: Stream) -> np.ndarray:
+    """True with probability e^-n each, n = 1, 2, ... of any size: shape (draws,), bool."""
+    limits, words = _powers()[np.minimum(wholes, SMALLEST_POWER).astype(np.int64)], stream.words(len(wholes), np.uint64)
+    below: np.ndarray = words < limits
+    for tie in np.flatnonzero(words == limits):
+        below[tie] = goes_on_below(Fraction(int(wholes[tie])), stream)
+    return below
+
+
+@lru_cache(maxsize=1)
+def _powers() -> np.ndarray:
+    """The first 64 binary digits of e^-n, n = 1, 2, ...; from `SMALLEST_POWER` on all are zero. The place of 0 is never asked for."""
+    return np.array([0, *(leading_word(Fraction(n)) for n in range(1, SMALLEST_POWER)), 0], dtype=np.uint64)
 
 
 def _bernoulli_exps_below_one(rests: np.ndarray, denominator: int, stream: Stream, bits: int) -> np.ndarray:
@@ -66,15 +84,6 @@ def _bernoulli_exps_below_one(rests: np.ndarray, denominator: int, stream: Strea
         odd[alive[~goes_on]] = k % 2 == 1
         alive, k = alive[goes_on], k + 1
     return odd
-
-
-def _geometrics(count: int, stream: Stream, bits: int = _BITS) -> np.ndarray:
-    """P[G >= n] = exp(-n); shape (count,), int64."""
-    drawn, alive = np.zeros(count, dtype=np.int64), np.arange(count)
-    while len(alive):
-        alive = alive[_bernoulli_exps_below_one(np.ones(len(alive), dtype=np.int64), 1, stream, bits)]
-        drawn[alive] += 1
-    return drawn
 
 
 def uniforms(bound: int, count: int, stream: Stream) -> np.ndarray:
@@ -113,7 +122,7 @@ def discrete_gaussians(variance: Fraction, count: int, stream: Stream) -> np.nda
     while missing > 0:
         fine = uniforms(t, min(3 * missing + 8, _BLOCK), stream)  # algorithm 2: what is accepted of so many tries at scale t
         fine = fine[bernoulli_exps(fine, t, stream)]
-        magnitudes = fine + t * _geometrics(len(fine), stream)
+        magnitudes = fine + t * np.array(geometrics(Fraction(1), len(fine), stream), dtype=np.int64)
         negative = uniforms(2, len(fine), stream) == 1
         values = np.where(negative, -magnitudes, magnitudes)[~(negative & (magnitudes == 0))]
         excess = np.abs(values).astype(object) * (d * t) - n

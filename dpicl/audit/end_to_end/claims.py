@@ -213,7 +213,7 @@ def _noised(cell: AuditCell, rows: Sequence[SourceRow]) -> tuple[Noised, float]:
             zero.noised, zero.scale = noised, scale
         return noise
 
-    with patch.object(samplers, "_geometrics", zeros):
+    with patch.object(samplers, "geometrics", zeros):
         return noised, drawn(replace(cell, draws=1), rows, 1).epsilon
 
 

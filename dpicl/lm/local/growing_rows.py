@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,9 @@ from transformers import Cache, DynamicLayer
 
 from dpicl.lm.local.batching import pad_left, plan_batches
 from dpicl.lm.local.padded_reader import read_padded, run_with_oom_retry, tolerance_of
-from dpicl.lm.local.vote_reader import Key, LastLogits, Reader, Rows, count_votes, read_fresh
+from dpicl.lm.local.row_pass import read_beginnings, read_newest
+from dpicl.lm.local.tree_reader import Pass, pass_of
+from dpicl.lm.local.vote_reader import Key, LastLogits, Reader, Rows, count_votes, distinct_voters, read_fresh
 from dpicl.lm.requests import Tokens
 from dpicl.lm.votes.voting import OpenRequests, VoteRequest, VoteRule, Votes
 
@@ -30,8 +33,8 @@ ROOM = 32
 CPU_BYTES = 4 << 30
 """Most that caches may take of a CPU's memory, whose end a process does not live to see; a GPU reports it."""
 _PROBE = ((1, 2, 3, 4, 5, 6, 7), (3, 4, 5, 2, 1))
-_PROBED = (5, 3)
-"""What is read of these rows at first; every vocabulary has these tokens."""
+_PROBED = ((5, 3), (6, 4), (7, 5))
+"""Up to where these rows are read, one time after another; every vocabulary has these tokens."""
 
 
 class PreallocatedCacheLayer(DynamicLayer):
@@ -77,32 +80,40 @@ class PreallocatedCacheLayer(DynamicLayer):
 
 @dataclass
 class _Chunk:
-    """Rows that are read together, how much of each was read, and the cache of it."""
+    """Rows that are read together, how much of each was read, and the cache of it; `own_pass` reads where it can."""
 
     keys: list[Key]
     lengths: np.ndarray
+    own_pass: Pass | None = None
     width: int = 0
     cache: Cache = field(default_factory=lambda: Cache(layer_class_to_replicate=PreallocatedCacheLayer))
 
     @torch.inference_mode()
     def read(self, reader: Reader, new: Sequence[Tokens]) -> torch.Tensor:
         """Logits after these further tokens of each row, shape (rows, vocabulary); as many of each, but for the first time."""
+        own, most = pass_of(reader.model, self.own_pass), max(map(len, new))
+        if own is not None and not self.width:
+            logits = read_beginnings(own, new, self.cache, token_budget=reader.token_budget)
+        elif own is not None and most == 1:
+            logits = read_newest(own, [token for (token,) in new], self.lengths, self.cache)
+        else:
+            logits = self._by_transformers(reader, new)
+        self.width += most
+        self.lengths = self.lengths + [len(tokens) for tokens in new]
+        return logits
+
+    def _by_transformers(self, reader: Reader, new: Sequence[Tokens]) -> torch.Tensor:
         padded = pad_left(new)
         held = np.arange(self.width) >= self.width - self.lengths[:, np.newaxis]
-        logits = (
-            reader.model(
-                input_ids=torch.as_tensor(padded.tokens, device=reader.device),
-                attention_mask=torch.as_tensor(np.concatenate([held.astype(np.int64), padded.mask], axis=1), device=reader.device),
-                position_ids=torch.as_tensor(padded.positions + self.lengths[:, np.newaxis], device=reader.device),
-                past_key_values=self.cache,
-                use_cache=True,
-                logits_to_keep=1,
-            )
-            .logits[:, -1]
-            .to(reader.device)
+        output = reader.model(
+            input_ids=torch.as_tensor(padded.tokens, device=reader.device),
+            attention_mask=torch.as_tensor(np.concatenate([held.astype(np.int64), padded.mask], axis=1), device=reader.device),
+            position_ids=torch.as_tensor(padded.positions + self.lengths[:, np.newaxis], device=reader.device),
+            past_key_values=self.cache,
+            use_cache=True,
+            logits_to_keep=1,
         )
-        self.width += padded.tokens.shape[1]
-        self.lengths = self.lengths + padded.mask.sum(axis=1)
+        logits: torch.Tensor = output.logits[:, -1].to(reader.device)
         return logits
 
     @torch.inference_mode()
@@ -118,10 +129,11 @@ class GrowingRows:
 
     Args:
         token_bytes: of the cache, see `token_bytes`.
+        own_pass: in place of transformers' own, see `steps_of`.
     """
 
-    def __init__(self, reader: Reader, token_bytes: int) -> None:
-        self._reader, self._chunks = reader, list[_Chunk]()
+    def __init__(self, reader: Reader, token_bytes: int, own_pass: Pass | None) -> None:
+        self._reader, self._own_pass, self._chunks = reader, own_pass, list[_Chunk]()
         self._most_columns = CPU_BYTES // token_bytes if reader.device.type == "cpu" else None
 
     def after(self, rows: Rows) -> Iterator[tuple[list[Key], torch.Tensor]]:
@@ -155,7 +167,7 @@ class GrowingRows:
         keys = sorted(rows, key=lambda key: (rows[key], key))
 
         def begin(lines: Sequence[int]) -> tuple[_Chunk, torch.Tensor]:
-            chunk = _Chunk([keys[line] for line in lines], np.zeros(len(lines), dtype=np.int64))
+            chunk = _Chunk([keys[line] for line in lines], np.zeros(len(lines), dtype=np.int64), self._own_pass)
             return chunk, chunk.read(self._reader, [rows[key] for key in chunk.keys])
 
         left: list[Key] = []
@@ -176,20 +188,36 @@ def token_bytes(reader: Reader) -> int | None:
     """Bytes that the cache takes for one token, or None if this model cannot be read in steps: a small probe decides."""
     if reader.mode.layout != "padded" or reader.mode.apart is not None:
         return None
-    chunk = _Chunk([(0, 0), (0, 1)], np.zeros(2, dtype=np.int64))
+    chunk = _probed(reader, None, _PROBED[::2])
+    if chunk is None:
+        return None
+    layers: Any = chunk.cache.layers
+    return sum(layer.column_bytes for layer in layers)
+
+
+def steps_of(reader: Reader) -> Pass | None:
+    """The model's own pass, if it can be read so in steps too: the same probe decides, a token at a time."""
+    own = pass_of(reader.model, reader.own_pass)
+    return None if own is None or _probed(reader, own, _PROBED) is None else own
+
+
+def _probed(reader: Reader, own_pass: Pass | None, ends: Sequence[Sequence[int]]) -> _Chunk | None:
+    """The probe's rows, read up to one end after another; None where logits there are not those of rows that are read whole."""
+    chunk = _Chunk([(0, 0), (0, 1)], np.zeros(len(_PROBE), dtype=np.int64), own_pass)
+    starts = ((0,) * len(_PROBE), *ends)
     try:
-        chunk.read(reader, [row[:length] for row, length in zip(_PROBE, _PROBED, strict=True)])
-        logits = chunk.read(reader, [row[length:] for row, length in zip(_PROBE, _PROBED, strict=True)])
-        layers: Any = chunk.cache.layers
-        size = sum(layer.column_bytes for layer in layers)
+        steps = [
+            chunk.read(reader, [row[start:stop] for row, start, stop in zip(_PROBE, before, after, strict=True)])
+            for before, after in pairwise(starts)
+        ]
     except Exception:  # noqa: BLE001 - models of other kinds, such as hybrid ones, fail in ways of their own
         return None
-    wanted = [(len(row) - 1,) for row in _PROBE]
-    tolerance = tolerance_of(reader.model)
+    wanted, tolerance = [tuple(end - 1 for end in of_row) for of_row in zip(*ends, strict=True)], tolerance_of(reader.model)
     for places, whole in read_padded(reader.model, _PROBE, wanted, device=reader.device, token_budget=64):
-        if not torch.allclose(whole.float(), logits[[row for row, _ in places]].float(), rtol=tolerance, atol=tolerance):
+        found = torch.stack([steps[wanted[row].index(place)][row] for row, place in places])
+        if not torch.allclose(whole.float(), found.float(), rtol=tolerance, atol=tolerance):
             return None
-    return size
+    return chunk
 
 
 class CachedSession:
@@ -200,8 +228,9 @@ class CachedSession:
 
     def __init__(self, reader: Reader, requests: Sequence[VoteRequest], rule: VoteRule) -> None:
         self._reader, self._rule, self._requests = reader, rule, OpenRequests(requests)
-        size = token_bytes(reader)
-        self._public, self._voters = (None if size is None else GrowingRows(reader, size).after for _ in range(2))
+        self._distinct = {number: distinct_voters(reader, request) for number, request in self._requests.open.items()}
+        size, own = token_bytes(reader), steps_of(reader)
+        self._public, self._voters = (None if size is None else GrowingRows(reader, size, own).after for _ in range(2))
 
     def vote(self, written: Sequence[Tokens | None]) -> list[Votes | None]:
         """See `VotingSession.vote`."""
@@ -225,4 +254,4 @@ class CachedSession:
         return self._counted()
 
     def _counted(self, public: LastLogits | None = None, voters: LastLogits | None = None) -> list[Votes | None]:
-        return self._requests.in_order(count_votes(self._reader, self._requests.open, self._rule, public, voters))
+        return self._requests.in_order(count_votes(self._reader, self._requests.open, self._rule, public, voters, self._distinct))

@@ -18,7 +18,7 @@ import torch
 from torch.nn.functional import embedding, linear, rms_norm, silu
 from transformers import LlamaForCausalLM
 
-from dpicl.lm.local.tree_attention import Reading
+from dpicl.lm.local.tree_attention import Plan
 
 _TURNS = ("default", "llama3")
 """Kinds of rotary positions that a token's position alone decides, whatever else is read."""
@@ -29,6 +29,7 @@ class LlamaPass:
 
     def __init__(self, model: Any) -> None:
         self.model, self._layers, self._config = model, list(model.model.layers), model.config
+        self._parts = list(model.modules())
         self._turns: tuple[torch.Tensor, torch.Tensor] | None = None
 
     @classmethod
@@ -40,7 +41,12 @@ class LlamaPass:
         is_plain = not (config.attention_bias or config.mlp_bias) and config.hidden_act == "silu"
         return cls(model) if is_plain and config.rope_parameters["rope_type"] in _TURNS else None
 
-    def __call__(self, plan: Reading, tokens: torch.Tensor, positions: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
+    @property
+    def is_watched(self) -> bool:
+        """See `tree_reader.Pass`."""
+        return any(part._forward_pre_hooks or part._forward_hooks for part in self._parts)
+
+    def __call__(self, plan: Plan, tokens: torch.Tensor, positions: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
         """See `tree_reader.Pass`."""
         model, asked = self.model.model, plan.asked
         hidden = embedding(tokens, model.embed_tokens.weight)

@@ -189,7 +189,7 @@ class TransformersScorer:
     def _reader(self) -> Reader:
         """What votes are read with: as all prompts are."""
         sizes = (self.context, self._token_budget, self._vocabulary)
-        return Reader(self._model, self._name, self.device, self._known, *sizes, self.mode, self._read)
+        return Reader(self._model, self._name, self.device, self._known, *sizes, self.mode, self._read, self._pass)
 
     def _read(self, rows: Sequence[Tokens], wanted: Sequence[Sequence[int]]) -> Iterator[tuple[Places, torch.Tensor]]:
         """Logits at the wanted positions; beginnings are shared where that is possible."""

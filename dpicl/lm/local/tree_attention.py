@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from transformers import AttentionInterface, AttentionMaskInterface
@@ -26,6 +26,33 @@ Attend = Callable[[torch.Tensor, Pair, float | None], torch.Tensor]
 
 class NotShareable(Exception):
     """This model attends in a way that a tree cannot give, such as through a window."""
+
+
+class Plan(Protocol):
+    """How one packed row attends: of the last layer only the tokens `asked`, ascending; positions are below `longest`."""
+
+    @property
+    def attend(self) -> Attend:
+        """In all layers but the last."""
+
+    @property
+    def attend_last(self) -> Attend:
+        """In the last layer."""
+
+    @property
+    def last(self) -> int:
+        """Number of the last layer."""
+
+    @property
+    def asked(self) -> torch.Tensor:
+        """Places in the row, shape (asked,)."""
+
+    @property
+    def longest(self) -> int:
+        """A bound on positions."""
+
+    def bank(self, layer: int, row: Pair) -> Pair:
+        """Keys and values that a layer attends to, by those of this row, which may be kept."""
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from dpicl.lm.local.block_attention import Block, ByBlocks, Pair
 from dpicl.lm.local.mask_attention import ByMask
 from dpicl.lm.local.padded_reader import Places, run_with_oom_retry
 from dpicl.lm.local.prefix_tree import PrefixTree, grow_tree, plan_batches
-from dpicl.lm.local.tree_attention import Attend, Reading, reading
+from dpicl.lm.local.tree_attention import Attend, Plan, Reading, reading
 from dpicl.lm.requests import Tokens
 
 TRUNK_TOKENS = 64
@@ -37,7 +37,11 @@ class Pass(Protocol):
     def model(self) -> Any:
         """Whose pass it is: another model, and one that something watches, is read by transformers."""
 
-    def __call__(self, plan: Reading, tokens: torch.Tensor, positions: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
+    @property
+    def is_watched(self) -> bool:
+        """Whether something is to be told of the model's forward passes."""
+
+    def __call__(self, plan: Plan, tokens: torch.Tensor, positions: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
         """Logits at places in the row, shape (wanted, vocabulary).
 
         Args:
@@ -81,14 +85,17 @@ def read_shared(
             yield [owner for owners in places for owner in owners], logits[lines]
 
 
+def pass_of(model: Any, own_pass: Pass | None) -> Pass | None:
+    """The pass, where it is this model's and nothing watches the model; else transformers is to read."""
+    return None if own_pass is None or own_pass.model is not model or own_pass.is_watched else own_pass
+
+
 class _Reader:
     """Reads the segments of one tree in order, and remembers what the next ones need."""
 
     def __init__(self, model: Any, tree: PrefixTree, device: torch.device, own_pass: Pass | None) -> None:
         self._model, self._tree, self._device = model, tree, device
-        is_own = own_pass is not None and own_pass.model is model
-        is_watched = is_own and any(part._forward_pre_hooks or part._forward_hooks for part in model.modules())
-        self._pass = own_pass if own_pass is not None and is_own and not is_watched else self._by_transformers
+        self._pass = pass_of(model, own_pass) or self._by_transformers
         self._longest = max((segment.end for segment in tree.segments), default=0)
         self._last = model.config.get_text_config().num_hidden_layers - 1
         self._path: tuple[int, ...] = ()

@@ -17,6 +17,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from dpicl.errors import ModelError
 from dpicl.lm.local.padded_reader import Places, ReadingMode
+from dpicl.lm.local.tree_reader import Pass
 from dpicl.lm.requests import Tokens
 from dpicl.lm.votes.integer_votes import candidates_of_all, counted_chances, log_chances, whole_votes
 from dpicl.lm.votes.voting import VoteRequest, VoteRule, Votes, check_public, fits
@@ -40,6 +41,7 @@ class Reader:
         vocabulary: ids of tokens that can be read are below it; a tokenizer may know more.
         mode: how `model` may be read.
         read: rows and the positions wanted of each to places and logits, in no particular order.
+        own_pass: a faster one over packed rows than transformers' own, if the model has it.
     """
 
     model: Any
@@ -51,6 +53,7 @@ class Reader:
     vocabulary: int
     mode: ReadingMode
     read: Callable[[Sequence[Tokens], Sequence[Sequence[int]]], Iterator[tuple[Places, torch.Tensor]]]
+    own_pass: Pass | None = None
 
 
 def read_fresh(reader: Reader, rows: Rows) -> Iterator[tuple[list[Key], torch.Tensor]]:
@@ -64,21 +67,30 @@ def read_fresh(reader: Reader, rows: Rows) -> Iterator[tuple[list[Key], torch.Te
         yield [key for _, key in owners], logits[[line for line, _ in owners]]
 
 
+def distinct_voters(reader: Reader, request: VoteRequest) -> list[tuple[Tokens, int]]:
+    """Prompts of a text's voters that consist of the model's tokens, and how often each stands there."""
+    counts = Counter(request.voters).items()
+    return [(prompt, count) for prompt, count in counts if max(prompt, default=reader.vocabulary) < reader.vocabulary]
+
+
 def count_votes(
     reader: Reader,
     requests: Mapping[int, VoteRequest],
     rule: VoteRule,
     public: LastLogits | None = None,
     voters: LastLogits | None = None,
+    distinct: Mapping[int, Sequence[tuple[Tokens, int]]] | None = None,
 ) -> dict[int, Votes]:
     """Votes on every request, by its number; see `GeneratorModel.vote`.
 
     Args:
         public, voters: what reads the public prompts, and what reads the voters'; by default `read_fresh`.
+        distinct: `distinct_voters` of every request, where they are known.
     """
     prompts = {(number, 0): request.public + request.written for number, request in requests.items()}
     check_public(prompts.values(), name=reader.name, context=reader.context)
-    fresh, count = partial(read_fresh, reader), _Count(reader, requests, rule)
+    distinct = distinct or {number: distinct_voters(reader, request) for number, request in requests.items()}
+    fresh, count = partial(read_fresh, reader), _Count(reader, requests, rule, distinct)
     for keys, logits in (public or fresh)(prompts):
         count.public(keys, logits)
     for keys, logits in (voters or fresh)(count.readable):
@@ -89,19 +101,25 @@ def count_votes(
 class _Count:
     """Exact sums as rows are read: the public prompts of all requests first. Candidates of several requests lie in one array, padded."""
 
-    def __init__(self, reader: Reader, requests: Mapping[int, VoteRequest], rule: VoteRule) -> None:
-        self._reader, self._requests, self._rule = reader, requests, rule
+    def __init__(
+        self,
+        reader: Reader,
+        requests: Mapping[int, VoteRequest],
+        rule: VoteRule,
+        distinct: Mapping[int, Sequence[tuple[Tokens, int]]],
+    ) -> None:
+        self._reader, self._requests, self._rule, self._distinct = reader, requests, rule, distinct
         self._candidates: dict[int, torch.Tensor] = {}
         self._publics: dict[int, torch.Tensor] = {}
         self._lines = {number: line for line, number in enumerate(requests)}
         """Of each request in padded arrays."""
-        self._repeats = {number: list(Counter(request.voters).items()) for number, request in requests.items()}
         rows = {
-            (number, index): prompt + requests[number].written
-            for number, distinct in self._repeats.items()
-            for index, (prompt, _) in enumerate(distinct)
+            (number, index): prompt + request.written
+            for number, request in requests.items()
+            if max(request.written, default=0) < reader.vocabulary
+            for index, (prompt, _) in enumerate(distinct[number])
         }
-        self.readable = {key: row for key, row in rows.items() if fits(row, reader.context) and max(row) < reader.vocabulary}
+        self.readable = {key: row for key, row in rows.items() if fits(row, reader.context)}
 
     def public(self, keys: Sequence[Key], logits: torch.Tensor) -> None:
         """Candidates. Raises ModelError: the model's numbers are not finite."""
@@ -116,16 +134,16 @@ class _Count:
     def voters(self, keys: Sequence[Key], logits: torch.Tensor) -> None:
         """Add the votes of rows, of whichever requests."""
         lines, device = [self._lines[number] for number, _ in keys], logits.device
-        repeats = [self._repeats[number][index][1] for number, index in keys]
+        repeats = [self._distinct[number][index][1] for number, index in keys]
         self._add(torch.tensor(lines, device=device), logits, torch.tensor(repeats, device=device))
 
     def _add(self, lines: torch.Tensor, logits: torch.Tensor, repeats: torch.Tensor) -> None:
         """The votes of rows that each count so often, at the candidates of their request."""
         for some, of_rows, weights in zip(*(torch.split(one, _ROWS_AT_ONCE) for one in (lines, logits, repeats)), strict=True):
-            chosen, present = self._padded[some], None if self._present is None else self._present[some]
-            public = self._padded_publics[some] if self._rule.kind == "difference" else None
+            chosen, present = self._padded.index_select(0, some), None if self._present is None else self._present.index_select(0, some)
+            public = self._padded_publics.index_select(0, some) if self._rule.kind == "difference" else None
             votes = whole_votes(of_rows.gather(1, chosen), self._rule, torch, public, present)
-            self._sums.index_add_(0, some, votes * weights.unsqueeze(1))
+            self._sums.index_add_(0, some, votes * weights.unsqueeze(1) if (weights > 1).any() else votes)
 
     @cached_property
     def _padded(self) -> torch.Tensor:

@@ -86,7 +86,8 @@ def counted_chances(chances: Any, rule: VoteRule, xp: Any) -> Any:
 def log_chances(logits: Any, xp: Any) -> Any:
     """Of float64 logits, over the last axis."""
     gaps = logits - xp.amax(logits, -1, keepdims=True)
-    return gaps - xp.log(xp.exp(gaps).sum(-1, keepdims=True))
+    gaps -= xp.log(xp.exp(gaps).sum(-1, keepdims=True))
+    return gaps
 
 
 def whole_votes(logits: Any, rule: VoteRule, xp: Any, public: Any = None, present: Any = None) -> Any:
@@ -104,17 +105,20 @@ def whole_votes(logits: Any, rule: VoteRule, xp: Any, public: Any = None, presen
     Returns:
         Shape (voters, candidates), int64.
     """
+    sizes = abs(logits) if present is None else xp.where(present, abs(logits), 0.0)
+    counted = xp.amax(sizes, 1, keepdims=True) < float("inf")  # which a number that is none is not
     logits = xp.asarray(logits, dtype=xp.float64)
-    finite = xp.isfinite(logits)
-    counted = (finite if present is None else finite | ~present).all(axis=1, keepdims=True)
-    logits = xp.where(counted, logits, 0.0)
+    if not counted.all():
+        logits = xp.where(counted, logits, 0.0)
     if present is not None:
         logits, counted = xp.where(present, logits, -float("inf")), counted & present
     if rule.kind == "difference":
         assert rule.clip is not None
         chances = public if len(public.shape) == 2 else log_chances(xp.asarray(public, dtype=xp.float64), xp)
-        moved = xp.where(counted, log_chances(logits, xp) - chances, 0.0)
-        return xp.asarray(xp.clip(xp.round(moved * (rule.units / rule.clip)), -rule.units, rule.units), dtype=xp.int64)
+        moved = log_chances(logits, xp)
+        moved -= chances
+        moved *= rule.units / rule.clip
+        return xp.asarray(xp.where(counted, xp.clip(xp.round(moved), -rule.units, rule.units), 0.0), dtype=xp.int64)
     gaps = logits - xp.amax(logits, axis=1, keepdims=True)
     if rule.clip is not None:
         shares = 1 + xp.clip(gaps, -rule.clip, 0) / rule.clip

@@ -153,7 +153,7 @@ def test_what_becomes_of_the_voters_changes_nothing_of_how_public_prompts_are_re
     requests, counts = vote_requests(writer), list[list[torch.Tensor]]()
     count = growing_rows.count_votes
 
-    def watched(reader: Any, asked: Any, rule: Any, public: Any = None, voters: Any = None) -> Any:
+    def watched(reader: Any, asked: Any, rule: Any, public: Any = None, voters: Any = None, *further: Any) -> Any:
         def seen(rows: Any) -> Any:
             read = list(public(rows))
             counts[-1] += [logits for _, logits in read]
@@ -163,7 +163,7 @@ def test_what_becomes_of_the_voters_changes_nothing_of_how_public_prompts_are_re
             raise torch.OutOfMemoryError
 
         counts.append([])
-        return count(reader, asked, rule, seen, failing if voters is not None and fails else voters)
+        return count(reader, asked, rule, seen, failing if voters is not None and fails else voters, *further)
 
     monkeypatch.setattr(growing_rows, "count_votes", watched)
     read = {}

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from dpicl.errors import ParameterError
-from dpicl.mechanisms.vector_samplers import _geometrics, bernoulli_exps, discrete_gaussians, uniforms, uniforms_below
+from dpicl.mechanisms.vector_samplers import _bernoulli_exps_of_wholes, bernoulli_exps, discrete_gaussians, uniforms, uniforms_below
 from dpicl.randomness import Stream, stream
 from tests.library.examples import exact_law
+from tests.library.mechanisms.test_samplers import ONES, Words, exponential
 
 
 class ShortWords(Stream):
@@ -40,13 +41,29 @@ def test_a_coin_has_probability_e_to_the_minus_x_whatever_the_length_of_words(nu
     assert float(law[True]) <= math.exp(-numerator / denominator) + 1e-15 <= float(law[True] + missing) + 2e-15
 
 
-def test_exponents_above_one_take_a_geometric_draw() -> None:
-    """x = 4/3; and P[G >= 1] = 1 / e for the geometric draw itself."""
-    law, missing = exact_law(lambda draws: bool(bernoulli_exps([4], 3, ShortWords(draws, 1), bits=1)[0]), Fraction(1, 10**4))
-    assert missing < Fraction(1, 4) and float(law[True]) <= math.exp(-4 / 3) <= float(law[True] + missing)
-    law, missing = exact_law(lambda draws: int(_geometrics(1, ShortWords(draws, 1), bits=1)[0]), Fraction(1, 10**4))
-    for value in range(3):
-        assert float(law[value]) <= (1 - 1 / math.e) * math.exp(-value) <= float(law[value] + missing)
+@pytest.mark.parametrize("whole", [1, 2, 7, 44, 45, 46, 10**30])
+def test_e_to_a_whole_number_is_compared_digit_by_digit(whole: int) -> None:
+    """A uniform number is below e^-n where its first 64 binary digits are, or are the same and the next 64 are."""
+    power = exponential(Fraction(whole))[0] if whole < 100 else None
+    first, both = (0, 0) if power is None else (int((1 << digits) / power) for digits in (64, 128))
+    second = both % (1 << 64)
+    for words, below in (([first - 1], True), ([first, second - 1], True), ([first, second + 1], False), ([first + 1], False)):
+        if min(words) >= 0:
+            assert _bernoulli_exps_of_wholes(np.array([whole], dtype=object), Words(*words)).tolist() == [below]
+
+
+def test_coins_of_several_exponents_take_a_word_each_and_ties_more() -> None:
+    ties = [int((1 << 64) / exponential(Fraction(whole))[0]) for whole in (1, 3)]
+    drawn = _bernoulli_exps_of_wholes(np.array([1, 2, 3]), Words(ties[0], 0, ties[1], ONES, 0))
+    assert drawn.tolist() == [False, True, True]
+
+
+def test_exponents_above_one_take_both_coins() -> None:
+    """x = 4/3: e^-1 and e^-1/3; each coin alone is another law."""
+    tosses = 40_000
+    heads = bernoulli_exps([4] * tosses, 3, stream(0, "above one", "", "")).sum()
+    laws = {x: abs(heads - tosses * math.exp(-x)) < 5 * math.sqrt(tosses * math.exp(-x)) for x in (4 / 3, 1.0, 1 / 3)}
+    assert laws == {4 / 3: True, 1.0: False, 1 / 3: False}
 
 
 def test_coins_are_tossed_each_with_its_own_exponent() -> None:

@@ -1,0 +1,104 @@
+"""Claims about rows that grow and are read by a model's own pass: it gives what plain rows give, and is taken only where it does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from transformers import Cache, LlamaConfig, LlamaForCausalLM
+
+from dpicl.lm.local.batching import pieces_within
+from dpicl.lm.local.growing_rows import PreallocatedCacheLayer, steps_of, token_bytes
+from dpicl.lm.local.llama_pass import LlamaPass
+from dpicl.lm.local.row_pass import read_beginnings, read_newest
+from dpicl.lm.local.transformers_backend import TransformersScorer
+from dpicl.lm.local.tree_attention import Plan, Reading
+from dpicl.lm.local.tree_reader import Pass
+from tests.library.vote_models import RULE, SMALL, assert_alike, opened, tiny_model, vote_requests
+
+torch.set_num_threads(1)  # small batches on a busy machine
+VOCABULARY = 50
+
+
+class Counted:
+    """A pass that counts the tokens it reads, and may turn those of steps by a wrong position."""
+
+    is_watched = False
+
+    def __init__(self, own: Pass, moved: int = 0) -> None:
+        self.model, self._own, self._moved, self.read = own.model, own, moved, list[int]()
+
+    def __call__(self, plan: Plan, tokens: torch.Tensor, positions: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
+        self.read.append(len(tokens))
+        is_step = not isinstance(plan, Reading) and len(plan.asked) == len(tokens)
+        return self._own(plan, tokens, positions - self._moved if is_step else positions, wanted)
+
+
+@pytest.fixture(scope="module")
+def llama() -> LlamaForCausalLM:
+    torch.manual_seed(0)
+    return LlamaForCausalLM(LlamaConfig(**SMALL, num_key_value_heads=2, vocab_size=VOCABULARY)).eval()
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> TransformersScorer:
+    return opened(tiny_model(tmp_path))
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(lengths=st.lists(st.integers(1, 40), min_size=1, max_size=9), budget=st.sampled_from([1, 30, 500]), seed=st.integers(0, 999))
+def test_whole_rows_and_then_a_token_of_each_give_what_plain_rows_give(
+    llama: LlamaForCausalLM, lengths: list[int], budget: int, seed: int
+) -> None:
+    rng, own, cache = np.random.default_rng(seed), LlamaPass.of(llama), Cache(layer_class_to_replicate=PreallocatedCacheLayer)
+    assert own is not None
+    rows = [tuple(rng.integers(0, VOCABULARY, length + 3).tolist()) for length in lengths]
+    with torch.inference_mode():
+        read = [read_beginnings(own, [row[:-3] for row in rows], cache, token_budget=budget)]
+        read += [read_newest(own, [row[step] for row in rows], np.array(lengths) + 3 + step, cache) for step in (-3, -2, -1)]
+        for line, row in enumerate(rows):
+            plain: Any = llama(torch.tensor([row])).logits[0, -4:]
+            assert torch.allclose(torch.stack([logits[line] for logits in read]), plain, atol=1e-4)
+
+
+def test_voters_of_a_llama_are_read_by_its_own_pass(writer: TransformersScorer) -> None:
+    """Whole prompts once, public ones too, and then a token of each."""
+    assert writer._pass is not None
+    counted = writer._pass = Counted(writer._pass)
+    requests = vote_requests(writer)
+    session = writer.session(requests, RULE)
+    counted.read.clear()
+    session.vote([(), (), ()])
+    rows = {(number, row) for number, request in enumerate(requests) for row in request.voters}
+    whole = sum(len(row) + len(requests[number].written) for number, row in rows)
+    assert sum(counted.read) == whole + sum(len(request.public + request.written) for request in requests)
+    counted.read.clear()
+    session.vote([(40,), (41,), (42,)])
+    assert sum(counted.read) == len(rows) + len(requests)
+
+
+def test_a_pass_that_errs_in_steps_reads_none_of_them(writer: TransformersScorer) -> None:
+    assert writer._pass is not None
+    right, requests = writer._pass, vote_requests(writer)
+    told = []
+    for moved in (0, 1):
+        counted = writer._pass = Counted(right, moved)
+        assert (steps_of(writer._reader()) is None) == bool(moved) and token_bytes(writer._reader()) is not None
+        session = writer.session(requests, RULE)
+        session.vote([(), (), ()])
+        counted.read.clear()
+        told.append(session.vote([(40,), (41,), (42,)]))
+        assert bool(counted.read) == (not moved)
+    assert_alike(*told)
+
+
+@given(st.lists(st.integers(1, 50), max_size=20), st.integers(1, 100))
+def test_pieces_are_all_items_in_order_and_within_the_budget(lengths: list[int], budget: int) -> None:
+    pieces = pieces_within(lengths, budget)
+    assert [index for piece in pieces for index in piece] == list(range(len(lengths)))
+    assert all(len(piece) == 1 or sum(lengths[index] for index in piece) <= budget for piece in pieces)
