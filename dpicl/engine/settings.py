@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -209,13 +209,13 @@ class Settings:
         """The contract of a table, by its plain name. Raises ParameterError: there is none; DeclarationError: the file breaks a rule."""
         from dpicl.contract import Contract
 
-        return self._load(name, self.contract_names(), Contract)
+        return self._load(name, self.contract_names, Contract)
 
     def texts(self, name: str) -> TextContract:
         """The contract of a set of texts, by its plain name. Raises ParameterError: there is none; DeclarationError: it breaks a rule."""
         from dpicl.contract import TextContract
 
-        return self._load(name, self.text_names(), TextContract)
+        return self._load(name, self.text_names, TextContract)
 
     def declared(self, name: str) -> Contract | TextContract:
         """The contract of a data set of any kind. Raises ParameterError: there is none; DeclarationError: the file breaks a rule, or a
@@ -223,23 +223,25 @@ class Settings:
         """
         from dpicl.contract import Contract
 
+        if self.given is not None and name == self.given.contract.name:
+            return self.given.contract
         path = self.contract_files().get(name)
-        if path is not None and not (self.given and name == self.given.contract.name):
+        if path is not None:
             if self.is_of_texts(path):
                 return self.texts(name)
             if (path.parent / TEXTS / path.name).exists():
                 raise DeclarationError(f"{TEXTS}/{name}.yaml", "name", "is also the name of a table", "a name of its own")
-        return self._load(name, self.contract_names() + self.text_names(), Contract)
+        return self._load(name, lambda: self.contract_names() + self.text_names(), Contract)
 
-    def _load(self, name: str, known: list[str], kind: type[Kind]) -> Kind:
+    def _load(self, name: str, known: Callable[[], list[str]], kind: type[Kind]) -> Kind:
         from dpicl.contract import TextContract, load_contract
 
         if self.given is not None and name == self.given.contract.name and isinstance(self.given.contract, kind):
             return self.given.contract
         if self.named_contracts and not self.contracts.is_dir():
             raise ParameterError("DPICL_CONTRACTS", self.contracts.name, "a folder that is there")
-        if name not in known:
-            raise ParameterError("dataset", repr(name[:60]), "one of " + ", ".join(known))
+        if name not in (names := known()):
+            raise ParameterError("dataset", repr(name[:60]), "one of " + ", ".join(names))
         contract = load_contract(self.contract_files()[name])
         if not isinstance(contract, kind):
             rule = "is of texts" if isinstance(contract, TextContract) else "is of a table"
