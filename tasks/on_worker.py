@@ -10,7 +10,7 @@ import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
 from contextvars import Context, copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -25,13 +25,19 @@ from tasks import validate  # noqa: F401 - in its tasks expectations are evaluat
 from tasks.wrapper import task_of
 
 
-def flow_context() -> bytes:
-    """What workers need to know of the flow run around this, and of its settings."""
-    packed: bytes = dumps(serialize_context())
-    return packed
+@dataclass(frozen=True)
+class FlowContext:
+    """What workers need to know of a flow run, and of its settings: keys of its server too, so that no message shows it."""
+
+    packed: bytes = field(repr=False)
 
 
-def do_step(name: str, references: Sequence[Any], task_run_id: UUID, flow: bytes) -> Any:
+def flow_context() -> FlowContext:
+    """Of the flow run around this."""
+    return FlowContext(dumps(serialize_context()))
+
+
+def do_step(name: str, references: Sequence[Any], task_run_id: UUID, flow: FlowContext) -> Any:
     """Do a step as a task run of the flow run that `flow_context` is of; gives its last `State`, as Prefect's own runner does."""
     here, task = _entered(flow), task_of(stage_named(name))
     parameters = get_call_parameters(task.fn, tuple(references), {})
@@ -43,7 +49,7 @@ def do_step(name: str, references: Sequence[Any], task_run_id: UUID, flow: bytes
 class _Entered:
     """A flow run's settings and a client of its server, entered in a context of their own; what is left of what it sent is entered by each task."""
 
-    flow: bytes
+    flow: FlowContext
     context: Context
     stack: ExitStack
     of_flow_run: dict[str, Any]
@@ -53,14 +59,14 @@ _here = threading.local()
 """A worker may have several threads, and a context is entered by one at a time."""
 
 
-def _entered(flow: bytes) -> _Entered:
+def _entered(flow: FlowContext) -> _Entered:
     before: _Entered | None = getattr(_here, "entered", None)
     if before is not None and before.flow == flow:
         return before
     if before is not None:
         del _here.entered
         before.context.run(before.stack.close)
-    sent, context, stack = loads(flow), copy_context(), ExitStack()
+    sent, context, stack = loads(flow.packed), copy_context(), ExitStack()
     context.run(_enter, stack, sent.pop("settings_context"))
     _here.entered = _Entered(flow, context, stack, sent)
     return _here.entered

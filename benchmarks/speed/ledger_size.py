@@ -89,6 +89,8 @@ def measure(figures: Figures, count: int = 100_000, kept: str = "") -> None:
     """Opening, a charge, the sum of an account and the whole chain, each in seconds of the wall."""
     with ExitStack() as stack:
         folder = Path(kept or stack.enter_context(tempfile.TemporaryDirectory(dir=Path.cwd())))
+        if (folder / "ledger.db").exists() and not (folder / f"filled-{count}").exists():
+            sys.exit(f"{folder}: holds another ledger; expected an empty folder, or one that was filled with {count} charges")
         url = f"sqlite:///{folder}/ledger.db" if (folder / f"filled-{count}").exists() else filled(folder, count)
         size = sum(file.stat().st_size for file in folder.iterdir()) / 2**20
         opened, new = time.perf_counter(), time.time_ns()

@@ -52,11 +52,15 @@ _here: ContextVar[dict[Path, pa.Table] | None] = ContextVar("tables of this proc
 
 @contextmanager
 def rows_stay_here() -> Iterator[None]:
-    """Inside, whole private tables are kept in this process and in no file, and are gone at the end: no other process does a stage."""
-    token = _here.set({})
+    """Inside, whole private tables are kept in this process and in no file, and are gone at the end: no other process and no other thread,
+    whose context is its own, does a stage.
+    """
+    tables: dict[Path, pa.Table] = {}
+    token = _here.set(tables)
     try:
         yield
     finally:
+        tables.clear()  # a task that was made inside has a copy of the context
         _here.reset(token)
 
 
@@ -72,6 +76,12 @@ def kept_rows(path: Path) -> pa.Table:
     """What `keep_rows` kept."""
     here = _here.get()
     return kept_table(path) if here is None else here[path]
+
+
+def drop_rows(path: Path) -> None:
+    """What is kept in this process and was read for the last time goes; a file stays, for a run that is resumed."""
+    if (here := _here.get()) is not None:
+        here.pop(path, None)
 
 
 def read_split(unit: UnitFolder) -> SplitTable:

@@ -130,7 +130,7 @@ class _Schedule:
     def do(self, strands: Iterable[_Strand]) -> None:
         """Until all have ended, or failed."""
         self._ready.extend(strands)
-        while self._ready or self._owned or self._jobs:
+        while self._ready or self._together or self._owned or self._jobs:
             while self._ready:
                 self._next_group(self._ready.popleft())
             self._share_complete()
@@ -138,7 +138,7 @@ class _Schedule:
                 step, strand = self._owned.popleft()
                 self._step_ended(step, [strand], failure_of(self.executor.call, step))
             if self._jobs:
-                self._notice(self.executor.wait(self._jobs, at_once=bool(self._owned or self._ready)))
+                self._notice(self.executor.wait(self._jobs, at_once=bool(self._owned or self._ready or self._together)))
 
     def _notice(self, ended: Mapping[Any, Exception | None]) -> None:
         for handle, error in ended.items():

@@ -11,6 +11,8 @@ import pytest
 from dpicl.audit.membership import advantage_at_least, allowed, made_up, of_benchmark
 from dpicl.audit.membership.attacks import SURE, by_best_number, by_score, by_shadows
 from dpicl.audit.membership.run import WAYS, Scene, attack_once
+from dpicl.audit.membership.targets import Target
+from dpicl.audit.neighbours import declared, typed
 from dpicl.errors import PrivacyError
 from dpicl.randomness import stream
 
@@ -70,6 +72,18 @@ def test_the_other_record_may_differ_in_the_label_alone() -> None:
     (mine,), (theirs,) = (one.data.to_pylist() for one in (target.canary, target.other))
     assert mine["bought"] != theirs["bought"] and mine | {"bought": ""} == theirs | {"bought": ""}
     assert made_up().others.data.equals(target.others.data)
+
+
+def test_the_label_of_the_other_record_is_in_the_other_half_where_there_is_one() -> None:
+    """Answers on whether a column and the label agree tell labels of one half apart as little as two that are the same."""
+    four = declared(
+        "many", {"kind": {"type": "category", "categories": ["a", "b"]}, "y": {"type": "category", "categories": list("wxyz")}}, "y"
+    )
+    one = typed(four, {"kind": ["a"], "y": ["w"]})
+    for others, expected in ((["x", "y", "z", "x"], "z"), (["x", "x", "w", "w"], "x"), (["w"] * 4, "w")):
+        rows = typed(four, {"kind": ["b"] * 4, "y": others})
+        found = Target(four, rows, one, typed(four, {"kind": ["b"], "y": [others[0]]})).of_label()
+        assert found.other.data.column("y").to_pylist() == [expected]
 
 
 def test_attacks_follow_their_seed() -> None:

@@ -6,7 +6,6 @@ import json
 import signal
 import stat
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -130,13 +129,8 @@ RELEASED = {
 }
 
 
-def only(quick: str) -> list[Any]:
-    """All methods, one of them in `make test`."""
-    return [pytest.param(method, marks=() if method == quick else pytest.mark.exhaustive) for method in RELEASED]
-
-
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("method", only("gdp_tabicl"))
+@pytest.mark.parametrize("method", RELEASED)
 def test_a_private_run_killed_at_every_file_keeps_every_release_it_made(tmp_path: Path, method: str) -> None:
     deaths, seen = chain(shop_place(tmp_path / "place", private=True), "placed", method)
     assert deaths >= 12
@@ -144,7 +138,7 @@ def test_a_private_run_killed_at_every_file_keeps_every_release_it_made(tmp_path
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("method", only("dp_icl"))
+@pytest.mark.parametrize("method", RELEASED)
 def test_two_private_runs_draw_different_noise(tmp_path: Path, method: str) -> None:
     """Else the test above would pass on seeded noise."""
     places = [shop_place(tmp_path / name, private=True) for name in ("a", "b")]

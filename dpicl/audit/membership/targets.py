@@ -45,13 +45,17 @@ class Target:
         return Target(contract, *(PrivateTable(table.data.select(names)) for table in (self.others, self.canary, self.other)))
 
     def of_label(self) -> Target:
-        """In place of the other record one that has another label, and is the planted one in all else."""
+        """In place of the other record one that is the planted one in all but its label, which is in the other half of the labels, or else the
+        one furthest from it; the same target where no other label is known.
+        """
         assert self.contract.label is not None
-        known, label = joined(self.others, self.other), self.contract.label.column
-        mine, place = label_codes(self.canary, self.contract), self.canary.data.column_names.index(label)
-        first = int((label_codes(known, self.contract) != mine).argmax())
-        other = self.canary.data.set_column(place, label, known.data.column(label).slice(first, 1))
-        return replace(self, other=PrivateTable(other))
+        known, label, half = joined(self.others, self.other), self.contract.label.column, self.contract.target.count // 2
+        codes, mine = label_codes(known, self.contract), int(label_codes(self.canary, self.contract)[0])
+        apart = np.abs(codes - mine) + self.contract.target.count * ((codes >= half) != (mine >= half))
+        if not apart.any():
+            return self
+        other = known.data.column(label).slice(int(apart.argmax()), 1)
+        return replace(self, other=PrivateTable(self.canary.data.set_column(self.canary.data.column_names.index(label), label, other)))
 
 
 def made_up() -> Target:

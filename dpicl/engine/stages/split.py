@@ -11,7 +11,7 @@ import numpy as np
 
 from dpicl.contract import Contract
 from dpicl.contract.declared import Declared
-from dpicl.engine.artefacts import ASKED, DIGEST, QUERIES, TABLE, TEST, TRAIN, keep_rows, kept_rows, table_folder
+from dpicl.engine.artefacts import ASKED, DIGEST, QUERIES, TABLE, TEST, TRAIN, drop_rows, keep_rows, kept_rows, table_folder
 from dpicl.engine.batches import Batches, split_key
 from dpicl.engine.benchmarks import check_published, content_digest
 from dpicl.engine.files import PRIVATE_MODE, read_arrays, read_json, write_arrays, write_json
@@ -53,6 +53,7 @@ def split(run: str, dataset: str) -> str:
             digest = content_digest(contract, whole.train.data)
             train_rows, test, positions = whole.train.row_count, whole.test.data, whole.query_positions
             keep_rows(folder / TRAIN, whole.train.data)
+            drop_rows(folder / TABLE)
         keep_rows(folder / TEST, test)
         write_json(folder / DIGEST, digest, mode=PRIVATE_MODE)
         write_arrays(folder / QUERIES, {"asked": positions}, mode=PRIVATE_MODE)  # the positions of the queries come last

@@ -215,7 +215,7 @@ def test_the_noise_is_what_it_is_said_to_be() -> None:
     days, persons = range(1, PERIODS + 1), range(300)
     history = vectors(one, [row(f"p{who}", day, age=18 + who % 73, buys=("no", "yes")[who % 2]) for day in days for who in persons])
     off, means, stated = [], [], []
-    for seed in range(60):
+    for seed in range(120):
         released = [one.draw(history[:period], [], stream(seed, "test", "", str(period))) for period in range(1, PERIODS + 1)]
         seen = one.window_rows(released, [(2, 4)])
         off.append((seen.rows[0] - 900) / seen.deviations[0])
