@@ -45,6 +45,10 @@ def _command(typed: list[str], environment: Mapping[str, str], folder: str, out:
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(folder)
+    if "prefect" in sys.modules:  # the fork server has read the settings of its own environment: no server, or another one
+        from prefect.context import refresh_global_settings_context
+
+        refresh_global_settings_context()
     for place, path in ((_OUT, out), (_ERR, err)):
         file = os.open(path, os.O_WRONLY | os.O_APPEND)
         os.dup2(file, place)
