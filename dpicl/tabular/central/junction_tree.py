@@ -17,6 +17,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import pairwise
 from types import MappingProxyType
 
 import numpy as np
@@ -56,10 +57,7 @@ class JunctionTree:
     @staticmethod
     def of(sizes: Sequence[int], scopes: Iterable[Scope]) -> JunctionTree:
         """Equation (1)."""
-        scopes = tuple(scopes)
-        cliques = _joined([_members(clique) for clique in _eliminated(sizes, together(len(sizes) - 1, scopes))])
-        whole = ((*clique.columns, len(sizes) - 1) for clique in cliques)
-        return JunctionTree(tuple(sizes), (*scopes, *(scope for scope in whole if scope not in scopes)), cliques)
+        return _tree(tuple(sizes), tuple(scopes))
 
     @property
     def label(self) -> int:
@@ -110,23 +108,23 @@ class JunctionTree:
                 (self._axes(shared, clique), self.broadcast(shared, above), self._axes(shared, above), self.broadcast(shared, clique))
             )
         tables = [
-            (home, self.broadcast(scope, self.cliques[home]), self._axes(scope, self.cliques[home]))
-            for scope, home in zip(self.scopes, self.homes, strict=True)
+            (slice(start, end), home, self.broadcast(scope, self.cliques[home]), self._axes(scope, self.cliques[home]))
+            for (start, end), scope, home in zip(pairwise(self.starts), self.scopes, self.homes, strict=True)
         ]
         return _Plan([self.broadcast((*clique.columns, self.label), clique) for clique in self.cliques], tables, up)
 
     def marginals(self, theta: np.ndarray) -> tuple[np.ndarray, float]:
-        """Equation (3): shares of every scope as such a vector, and log Z."""
+        """Equation (3): shares of every scope as such a vector, and log Z. Of small tables calls take longer than sums, so there are few."""
         plan = self._plan
         tables = [np.zeros(shape) for shape in plan.shapes]
-        for table, (home, shape, _) in zip(self.views(theta), plan.tables, strict=True):
-            tables[home] += table.reshape(shape)
+        for part, home, shape, _ in plan.tables:
+            tables[home] += theta[part].reshape(shape)
         of_label = np.zeros(self.sizes[-1])
         for place in range(len(tables) - 1, -1, -1):
             (out, shape, _, _), parent = plan.up[place], self.cliques[place].parent
-            most = tables[place].max(axis=out, keepdims=True)
+            most = np.maximum.reduce(tables[place], axis=out, keepdims=True)
             weights = np.exp(tables[place] - most)
-            sums = weights.sum(axis=out, keepdims=True)
+            sums = np.add.reduce(weights, axis=out, keepdims=True)
             tables[place] = weights / sums  # of the rest given the separator and the label
             message = most + np.log(sums)
             if parent is None:
@@ -136,11 +134,11 @@ class JunctionTree:
         normaliser = float(np.logaddexp.reduce(of_label))
         for place, clique in enumerate(self.cliques):
             _, _, out, shape = plan.up[place]
-            above = np.exp(of_label - normaliser) if clique.parent is None else tables[clique.parent].sum(axis=out)
+            above = np.exp(of_label - normaliser) if clique.parent is None else np.add.reduce(tables[clique.parent], axis=out)
             tables[place] *= above.reshape(shape)
         shares = np.empty_like(theta)
-        for table, (home, _, out) in zip(self.views(shares), plan.tables, strict=True):
-            table[...] = tables[home].sum(axis=out).reshape(table.shape)
+        for part, home, _, out in plan.tables:
+            shares[part] = (np.add.reduce(tables[home], axis=out) if out else tables[home]).ravel()
         return shares, normaliser
 
     def rows(self, shares: np.ndarray, count: int, chance: np.random.Generator) -> np.ndarray:
@@ -184,14 +182,22 @@ class _Plan:
 
     Attributes:
         shapes: of every clique's table.
-        tables: of every scope its clique, its shape there, and the axes that are summed for it.
+        tables: of every scope its part of the vector, its clique, its shape there, and the axes that are summed for it.
         up: of every clique the axes of its own table that are summed for the parent, the shape of these sums there, the axes of the
             parent's table that are summed for it, and the shape of these sums here.
     """
 
     shapes: list[tuple[int, ...]]
-    tables: list[tuple[int, tuple[int, ...], tuple[int, ...]]]
+    tables: list[tuple[slice, int, tuple[int, ...], tuple[int, ...]]]
     up: list[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]]
+
+
+@lru_cache(64)
+def _tree(sizes: tuple[int, ...], scopes: tuple[Scope, ...]) -> JunctionTree:
+    """Equation (1): the same one again where the same columns are counted again, as in fits to other noise."""
+    cliques = _joined([_members(clique) for clique in _eliminated(sizes, together(len(sizes) - 1, scopes))])
+    whole = ((*clique.columns, len(sizes) - 1) for clique in cliques)
+    return JunctionTree(sizes, (*scopes, *(scope for scope in whole if scope not in scopes)), cliques)
 
 
 def largest_clique(sizes: Sequence[int], beside: dict[int, int]) -> int:
