@@ -95,8 +95,8 @@ class JunctionTree:
         return tuple(self.sizes[column] if column in scope else 1 for column in columns)
 
     def _axes(self, scope: Scope, clique: Clique) -> tuple[int, ...]:
-        """Axes of a clique's table that are summed for one over this scope."""
-        return tuple(axis for axis, column in enumerate((self.label, *clique.columns)) if column not in scope)
+        """Axes of a clique's tables, of which there are as many as fits, that are summed for one over this scope."""
+        return tuple(axis for axis, column in enumerate((self.label, *clique.columns), 1) if column not in scope)
 
     @cached_property
     def _plan(self) -> _Plan:
@@ -113,13 +113,15 @@ class JunctionTree:
         ]
         return _Plan([self.broadcast((*clique.columns, self.label), clique) for clique in self.cliques], tables, up)
 
-    def marginals(self, theta: np.ndarray) -> tuple[np.ndarray, float]:
-        """Equation (3): shares of every scope as such a vector, and log Z. Of small tables calls take longer than sums, so there are few."""
-        plan = self._plan
-        tables = [np.zeros(shape) for shape in plan.shapes]
+    def marginals(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Equation (3) of each of some potentials, shape (fits, numbers): shares of every scope likewise, and log Z, shape (fits,).
+        Of small tables calls take longer than sums: one for all.
+        """
+        plan, fits = self._plan, len(theta)
+        tables = [np.zeros((fits, *shape)) for shape in plan.shapes]
         for part, home, shape, _ in plan.tables:
-            tables[home] += theta[part].reshape(shape)
-        of_label = np.zeros(self.sizes[-1])
+            tables[home] += theta[:, part].reshape(fits, *shape)
+        of_label = np.zeros((fits, self.sizes[-1]))
         for place in range(len(tables) - 1, -1, -1):
             (out, shape, _, _), parent = plan.up[place], self.cliques[place].parent
             most = np.maximum.reduce(tables[place], axis=out, keepdims=True)
@@ -128,39 +130,49 @@ class JunctionTree:
             tables[place] = weights / sums  # of the rest given the separator and the label
             message = most + np.log(sums)
             if parent is None:
-                of_label += message.reshape(-1)
+                of_label += message.reshape(fits, -1)
             else:
-                tables[parent] += message.reshape(shape)
-        normaliser = float(np.logaddexp.reduce(of_label))
+                tables[parent] += message.reshape(fits, *shape)
+        normaliser = np.logaddexp.reduce(of_label, axis=1)
         for place, clique in enumerate(self.cliques):
             _, _, out, shape = plan.up[place]
-            above = np.exp(of_label - normaliser) if clique.parent is None else np.add.reduce(tables[clique.parent], axis=out)
-            tables[place] *= above.reshape(shape)
+            root = clique.parent is None
+            above = np.exp(of_label - normaliser[:, np.newaxis]) if root else np.add.reduce(tables[clique.parent or 0], axis=out)
+            tables[place] *= above.reshape(fits, *shape)
         shares = np.empty_like(theta)
         for part, home, _, out in plan.tables:
-            shares[part] = (np.add.reduce(tables[home], axis=out) if out else tables[home]).ravel()
+            shares[:, part] = (np.add.reduce(tables[home], axis=out) if out else tables[home]).reshape(fits, -1)
         return shares, normaliser
 
-    def rows(self, shares: np.ndarray, count: int, chance: np.random.Generator) -> np.ndarray:
+    def luck(self, count: int, chance: np.random.Generator) -> Luck:
+        """What decides so many rows beside the shares."""
+        apart = [column for column in range(self.label) if column not in {column for scope in self.scopes for column in scope}]
+        return Luck(
+            [chance.random(count) for _ in range(1 + len(self.cliques))],
+            {column: chance.integers(self.sizes[column], size=count) for column in apart},
+        )
+
+    def rows(self, shares: np.ndarray, luck: Luck) -> np.ndarray:
         """Rows drawn from the distribution that has these shares, clique after clique from the label on: shape (count, columns), int64.
         A column of no scope is drawn uniformly.
         """
         tables = dict(zip(self.scopes, self.views(shares), strict=True))
-        rows = np.zeros((count, len(self.sizes)), dtype=np.int64)
+        of_root, *of_cliques = luck.uniform
+        rows = np.zeros((len(of_root), len(self.sizes)), dtype=np.int64)
         root = tables[*self.cliques[0].columns, self.label]
         of_label = np.cumsum(root.reshape(len(root), -1).sum(axis=1))
-        rows[:, self.label] = drawn(of_label[np.newaxis], np.zeros(count, dtype=np.int64), chance)
-        for clique in self.cliques:
+        rows[:, self.label] = drawn(of_label[np.newaxis], np.zeros(len(rows), dtype=np.int64), of_root)
+        for clique, uniform in zip(self.cliques, of_cliques, strict=True):
             given = (self.label, *clique.separator)
             axes = [(self.label, *clique.columns).index(column) for column in (*given, *clique.rest)]
             shape, sizes = [self.sizes[column] for column in given], [self.sizes[column] for column in clique.rest]
             table = tables[*clique.columns, self.label].transpose(axes).reshape(math.prod(shape), -1)
             cells = np.ravel_multi_index(tuple(rows[:, column] for column in given), shape)
-            drawn_cells = drawn(np.cumsum(table, axis=1), cells, chance)
+            drawn_cells = drawn(np.cumsum(table, axis=1), cells, uniform)
             for column, codes in zip(clique.rest, np.unravel_index(drawn_cells, sizes), strict=True):
                 rows[:, column] = codes
-        for column in {*range(self.label)}.difference(*self.scopes):
-            rows[:, column] = chance.integers(self.sizes[column], size=count)
+        for column, codes in luck.apart.items():
+            rows[:, column] = codes
         return rows
 
     def label_chances(self, shares: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -174,6 +186,14 @@ class JunctionTree:
             logs += np.moveaxis(np.log(given), 0, -1)[tuple(rows[:, column] for column in clique.columns)]
         chances = np.exp(logs - logs.max(axis=1, keepdims=True))
         return np.asarray(chances / chances.sum(axis=1, keepdims=True))
+
+
+@dataclass(frozen=True)
+class Luck:
+    """Randomness of rows: for the label and each clique numbers in 0..1 of shape (rows,), and codes of columns that are in none."""
+
+    uniform: Sequence[np.ndarray]
+    apart: Mapping[int, np.ndarray]
 
 
 @dataclass(frozen=True)
