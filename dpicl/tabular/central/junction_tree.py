@@ -136,8 +136,9 @@ class JunctionTree:
         normaliser = np.logaddexp.reduce(of_label, axis=1)
         for place, clique in enumerate(self.cliques):
             _, _, out, shape = plan.up[place]
-            root = clique.parent is None
-            above = np.exp(of_label - normaliser[:, np.newaxis]) if root else np.add.reduce(tables[clique.parent or 0], axis=out)
+            above = (
+                np.exp(of_label - normaliser[:, np.newaxis]) if clique.parent is None else np.add.reduce(tables[clique.parent], axis=out)
+            )
             tables[place] *= above.reshape(fits, *shape)
         shares = np.empty_like(theta)
         for part, home, _, out in plan.tables:
@@ -146,11 +147,9 @@ class JunctionTree:
 
     def luck(self, count: int, chance: np.random.Generator) -> Luck:
         """What decides so many rows beside the shares."""
-        apart = [column for column in range(self.label) if column not in {column for scope in self.scopes for column in scope}]
-        return Luck(
-            [chance.random(count) for _ in range(1 + len(self.cliques))],
-            {column: chance.integers(self.sizes[column], size=count) for column in apart},
-        )
+        uniform = [chance.random(count) for _ in range(1 + len(self.cliques))]
+        apart = {*range(self.label)}.difference(*self.scopes)
+        return Luck(uniform, {column: chance.integers(self.sizes[column], size=count) for column in apart})
 
     def rows(self, shares: np.ndarray, luck: Luck) -> np.ndarray:
         """Rows drawn from the distribution that has these shares, clique after clique from the label on: shape (count, columns), int64.
