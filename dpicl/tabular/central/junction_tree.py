@@ -134,11 +134,10 @@ class JunctionTree:
             else:
                 tables[parent] += message.reshape(fits, *shape)
         normaliser = np.logaddexp.reduce(of_label, axis=1)
+        of_label = np.exp(of_label - normaliser[:, np.newaxis])
         for place, clique in enumerate(self.cliques):
             _, _, out, shape = plan.up[place]
-            above = (
-                np.exp(of_label - normaliser[:, np.newaxis]) if clique.parent is None else np.add.reduce(tables[clique.parent], axis=out)
-            )
+            above = of_label if clique.parent is None else np.add.reduce(tables[clique.parent], axis=out)
             tables[place] *= above.reshape(fits, *shape)
         shares = np.empty_like(theta)
         for part, home, _, out in plan.tables:
