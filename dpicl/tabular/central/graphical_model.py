@@ -186,8 +186,10 @@ def _fit(counts: Sequence[_Counts], theta: np.ndarray, steps: int) -> list[Graph
         new_z, new_normaliser = tree.marginals(new_theta)
         divergence = -a * (slope * new_z).sum(axis=1) - (new_normaliser - normaliser)
         taken = (curvature >= most) | (_loss(weights, new_z - z) <= curvature * divergence)
-        theta, z, normaliser = _where(taken, new_theta, theta), _where(taken, new_z, z), _where(taken, new_normaliser, normaliser)
-        x, total = _where(taken, x + t * (new_z - x), x), _where(taken, total + a, total)
+        new: tuple[np.ndarray, ...] = (new_theta, new_z, new_normaliser, x + t * (new_z - x), total + a)
+        if not taken.all():
+            new = tuple(_where(taken, one, old) for one, old in zip(new, (theta, z, normaliser, x, total), strict=True))
+        theta, z, normaliser, x, total = new
         made, curvature = made + taken, np.where(taken, 0.8, 2.0) * curvature
         done, at_block = made == steps, taken & (made % _BLOCK == 0)
         if at_block.any():
@@ -208,7 +210,7 @@ def _loss(weights: np.ndarray, difference: np.ndarray) -> np.ndarray:
 
 def _where(taken: np.ndarray, new: np.ndarray, old: np.ndarray) -> np.ndarray:
     """The new state of fits that took a step."""
-    return new if taken.all() else np.where(taken.reshape(-1, *(1,) * (new.ndim - 1)), new, old)
+    return np.where(taken.reshape(-1, *(1,) * (new.ndim - 1)), new, old)
 
 
 def _start(counts: _Counts) -> np.ndarray:
