@@ -9,12 +9,13 @@ import pyarrow as pa
 import pytest
 
 from dpicl.audit.membership import advantage_at_least, allowed, made_up, of_benchmark
-from dpicl.audit.membership.attacks import SURE, by_best_number, by_score, by_shadows
+from dpicl.audit.membership.attacks import SURE, by_best_number, by_score, by_shadows, matrices, numbers
 from dpicl.audit.membership.run import WAYS, Scene, attack_once
 from dpicl.audit.membership.targets import Target
 from dpicl.audit.neighbours import declared, typed
 from dpicl.errors import PrivacyError
 from dpicl.randomness import stream
+from dpicl.tabular.central.graphical_model import NoisyMarginal
 
 RUNS, EPSILON, TRIED = 700, 1.0, 60
 QUICK = ("GDP-TabICL", "LDP-TabICL, all columns", "MST-TabICL, one column")
@@ -65,6 +66,17 @@ def test_a_rule_that_is_chosen_on_one_half_is_judged_on_the_other() -> None:
         assert abs(found.seen) < 0.15 and found.runs == (100, 100)
     chosen = by_best_number("", np.tile(inside[:100], (2, 1)), np.tile(outside[:100], (2, 1)))
     assert chosen.seen > 0.2
+
+
+def test_numbers_of_releases_stand_under_their_names_whichever_a_release_holds() -> None:
+    released = [[(("b", "a"), np.array([2.0, 1.0]))], [(("c", "a"), np.array([4, 3])), (("b", "a"), np.array([6.0, 5.0]))]]
+    assert [one.tolist() for one in matrices(released)] == [[[1, 2, 0]], [[3, 0, 4], [5, 6, 0]]]
+    counts = [NoisyMarginal((0, 2), np.array([[7, 8], [9, 10]]), 1.0), NoisyMarginal((0, 2), np.array([[1, 2], [3, 4]]), 1.0)]
+    names, values = numbers(counts)
+    assert dict(zip(names, values.tolist(), strict=True)) == {
+        "(0, 2) 1": 1, "(0, 2) 2": 1, "(0, 2) 1 0": 7, "(0, 2) 1 1": 8, "(0, 2) 1 2": 9, "(0, 2) 1 3": 10,
+        "(0, 2) 2 0": 1, "(0, 2) 2 1": 2, "(0, 2) 2 2": 3, "(0, 2) 2 3": 4,
+    }  # fmt: skip
 
 
 def test_the_other_record_may_differ_in_the_label_alone() -> None:

@@ -28,6 +28,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -53,7 +54,8 @@ FEW = 0.05
 
 _CERTAIN = 1e6
 """In place of the ratio of a count without noise."""
-Numbers = Mapping[str, float]
+Numbers = tuple[tuple[str, ...], np.ndarray]
+"""Numbers of one release, each with a name."""
 
 
 def allowed(epsilon: float, delta: float = 0.0) -> float:
@@ -182,7 +184,7 @@ def _best(inside: np.ndarray, outside: np.ndarray) -> tuple[float, float]:
 
 
 def numbers(drawn: Any) -> Numbers:
-    """All released numbers by a name; which ones there are may differ from release to release."""
+    """All released numbers; which ones there are may differ from release to release."""
     if isinstance(drawn, ReleasedGroups):
         found: dict[str, float] = {}
         for place, group in enumerate(drawn.groups):
@@ -190,31 +192,44 @@ def numbers(drawn: Any) -> Numbers:
                 found[f"{place} {name}" if isinstance(value, float) else f"{place} {name} {value}"] = (
                     value if isinstance(value, float) else 1
                 )
-        return found
+        return tuple(found), np.array(list(found.values()))
     if isinstance(drawn, Reported):
-        return {f"{place} {code}": 1.0 for place, code in enumerate(drawn.stored.ravel().tolist())}
+        sent = drawn.stored.ravel().tolist()
+        return tuple(f"{place} {code}" for place, code in enumerate(sent)), np.ones(len(sent))
     if isinstance(drawn, Tally):
-        return {str(place): float(count) for place, count in enumerate(drawn.stored.tolist())}
+        return _named(("",), (len(drawn.stored),)), drawn.stored
     if isinstance(drawn, Labelled):
-        return {f"{place} {label}": float(count) for place, of_query in enumerate(drawn.votes) for label, count in enumerate(of_query)}
+        queries, labels = drawn.votes.shape
+        return _named(tuple(map(str, range(queries))), (labels,) * queries), drawn.votes.ravel()
     if isinstance(drawn[0], Histogram):  # of which candidates are the same from release to release: those of columns, and every row
-        return {
-            f"{place} {code}": float(votes)
-            for place, one in enumerate(drawn[:-1] or drawn)
-            for code, votes in enumerate(one.votes.tolist())
-        }
-    found, times = {}, dict[tuple[int, ...], int]()
+        votes = [one.votes for one in drawn[:-1] or drawn]
+        return _named(tuple(map(str, range(len(votes)))), tuple(map(len, votes))), np.concatenate(votes)
+    times, tables = dict[tuple[int, ...], int](), []
     for one in drawn:
         times[one.columns] = times.get(one.columns, 0) + 1
-        name = f"{one.columns} {times[one.columns]}"
-        found[name] = 1.0  # that it was chosen
-        found |= {f"{name} {place}": float(count) for place, count in enumerate(one.counts.ravel().tolist())}
-    return found
+        tables.append(f"{one.columns} {times[one.columns]}")
+    counts = [one.counts.ravel() for one in drawn]
+    names = (*tables, *_named(tuple(tables), tuple(map(len, counts))))
+    return names, np.concatenate([np.ones(len(tables)), *counts])  # that it was chosen, and counts
 
 
-def matrix(releases: list[Numbers], names: list[str]) -> np.ndarray:
-    """One row per release; what it does not hold is 0."""
-    return np.array([[one.get(name, 0.0) for name in names] for one in releases])
+@lru_cache(1 << 10)
+def _named(tables: tuple[str, ...], sizes: tuple[int, ...]) -> tuple[str, ...]:
+    """Of every number in tables of so many each."""
+    return tuple(f"{table} {place}" for table, size in zip(tables, sizes, strict=True) for place in range(size))
+
+
+def matrices(released: Sequence[Sequence[Numbers]]) -> list[np.ndarray]:
+    """Of each of these lists of releases one row per release; what it does not hold is 0. All have the same columns, by name."""
+    known = {names for some in released for names, _ in some}
+    columns = {name: place for place, name in enumerate(sorted({name for names in known for name in names}))}
+    places = {names: np.array([columns[name] for name in names]) for names in known}
+    filled = []
+    for some in released:
+        filled.append(np.zeros((len(some), len(columns))))
+        for row, (names, values) in zip(filled[-1], some, strict=True):
+            row[places[names]] = values
+    return filled
 
 
 def of_counts(drawn: list[NoisyMarginal], exact: Mapping[bool, ExactCounts]) -> float:
@@ -260,11 +275,7 @@ def of_reports(drawn: Reported | Tally, record: PrivateCodes, other: PrivateCode
 def near(bins: np.ndarray, record: np.ndarray) -> tuple[float, Numbers]:
     """How near derived rows come to the record; and shares of rows that are as it in a column, in a column and the label, and in all."""
     same = bins == record
-    agree = same.sum(axis=1)
-    joint = {f"{column} label": float((same[:, column] & same[:, -1]).mean()) for column in range(bins.shape[1] - 1)}
-    shares = {
-        **{str(column): float(same[:, column].mean()) for column in range(bins.shape[1])},
-        **joint,
-        "all": float((agree == bins.shape[1]).mean()),
-    }
-    return float(agree.max()) + float((agree == agree.max()).mean()), shares
+    agree, last = same.sum(axis=1), bins.shape[1] - 1
+    shares = [*same.mean(axis=0), *(same[:, :-1] & same[:, -1:]).mean(axis=0), (agree == bins.shape[1]).mean()]
+    names = (*map(str, range(last + 1)), *(f"{column} label" for column in range(last)), "all")
+    return float(agree.max()) + float((agree == agree.max()).mean()), (names, np.array(shares))

@@ -13,11 +13,12 @@ from dpicl.accounting.guarantee import Guarantee
 from dpicl.audit.membership.attacks import (
     FOR_RATIO,
     Attacked,
+    Numbers,
     allowed,
     by_best_number,
     by_score,
     by_shadows,
-    matrix,
+    matrices,
     near,
     numbers,
     of_candidates,
@@ -170,7 +171,7 @@ def attack_once(way: Way, target: Target, epsilon: float, mutant: str, runs: int
     broken = way.mutants[mutant] if mutant else Mutant("")
     scene = Scene(way, target, epsilon * broken.epsilon_times)
     seen: dict[bool, list[Any]] = {True: [], False: []}
-    rows: dict[bool, list[tuple[float, Mapping[str, float]]]] = {True: [], False: []}
+    rows: dict[bool, list[tuple[float, Numbers]]] = {True: [], False: []}
     record = scene.method.bins(scene.target.canary, *scene.place)[0] if scene.method.derive_stage else None
     for which in (True, False):
         for number in range(runs):
@@ -192,14 +193,11 @@ def attack_once(way: Way, target: Target, epsilon: float, mutant: str, runs: int
     if ratio is not None:
         ratios = (np.array([ratio(drawn) for drawn in some]) for some in seen.values())
         found.append(by_score("likelihood ratio", *ratios, for_rule=FOR_RATIO))
-    released = [[numbers(drawn) for drawn in some] for some in seen.values()]
-    names = sorted({name for some in released for one in some for name in one})
-    both = [matrix(some, names) for some in released]
+    both = matrices([[numbers(drawn) for drawn in some] for some in seen.values()])
     found += [by_best_number("best number", *both), by_shadows("shadow model", *both)]
     if rows[True]:
         found.append(by_score("nearest record", *(np.array([nearest for nearest, _ in some]) for some in rows.values())))
-        names = sorted(rows[True][0][1])
-        found.append(by_shadows("shadow model, rows", *(matrix([shares for _, shares in some], names) for some in rows.values())))
+        found.append(by_shadows("shadow model, rows", *matrices([[shares for _, shares in some] for some in rows.values()])))
     return found
 
 

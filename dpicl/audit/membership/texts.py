@@ -140,6 +140,7 @@ class TextScene:
         self.prompts = Prompts(target.contract, self.model, self.plan.shape)
         self.tables = {which: target.table(which) for which in (True, False)}
         self.rule = rule_of(self.plan.shape, self.plan)
+        self._likelihoods: dict[tuple[str, tuple[Tokens, ...], Tokens], float] = {}
 
     def _plan(self, way: TextWay, epsilon: float) -> CellPlan:
         options = Options.model_validate({FewShotGeneration.name: {**way.options, "max_tokens": self.target.tokens}})
@@ -172,7 +173,7 @@ class TextScene:
             text = Text(job, self.plan.cell, shot, self.plan.labels[shot])
             numbers = rows.batch(text)
             if planted in numbers:
-                batches = [rows.examples(some) for some in (numbers, numbers[numbers != planted])]
+                batches = [tuple(rows.examples(some)) for some in (numbers, numbers[numbers != planted])]
                 tokens = self.model.encode(" ".join(words))
                 inside, outside = (self._likelihood(text.label, batch, tokens) for batch in batches)
                 return inside - outside
@@ -182,7 +183,13 @@ class TextScene:
     def _rows(self) -> PrivateRows:
         return PrivateRows(self.tables[True], self.prompts)
 
-    def _likelihood(self, label: str, batch: Sequence[Tokens], tokens: Tokens) -> float:
+    def _likelihood(self, label: str, batch: tuple[Tokens, ...], tokens: Tokens) -> float:
+        """The same texts and batches come again and again."""
+        if (label, batch, tokens) not in self._likelihoods:
+            self._likelihoods[label, batch, tokens] = self._likelihood_of(label, batch, tokens)
+        return self._likelihoods[label, batch, tokens]
+
+    def _likelihood_of(self, label: str, batch: Sequence[Tokens], tokens: Tokens) -> float:
         voters = tuple(self.prompts.voter(label, [example]) for example in batch)
         public = self.prompts.public(label)
         requests = [VoteRequest(public, voters, tokens[:place]) for place in range(len(tokens))]

@@ -28,7 +28,7 @@ _MOST = 256
 
 def row_encoding(contract: Contract) -> LocalEncoding:
     """Names and numbers of bins of all features, label last. Raises ParameterError: a column has more than 256."""
-    counts = [len(bin_values(contract, name)) for name in contract.features]
+    counts = [_bin_count(contract, name) for name in contract.features]
     for name, count in zip(contract.features, counts, strict=True):
         if count > _MOST:
             raise ParameterError("bins", count, f"at most {_MOST} of column {name} of {contract.name}")
@@ -59,6 +59,14 @@ def column_bins(table: Table, contract: Contract, name: str) -> np.ndarray:
     if isinstance(column, CategoryColumn):
         return table.codes(name)
     return bin_codes(table.numbers(name), feature_edges(contract, name, column), nullable=column.nullable)
+
+
+def _bin_count(contract: Contract, name: str) -> int:
+    """How many `bin_values` there are."""
+    column = contract.columns[name]
+    if isinstance(column, CategoryColumn):
+        return len(column.categories)
+    return len(feature_edges(contract, name, column)) + 1 + column.nullable
 
 
 def bin_values(contract: Contract, name: str) -> list[float | str]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -95,10 +96,12 @@ def nearest(rows: np.ndarray, candidates: np.ndarray, space: Space) -> np.ndarra
         shuffled = np.argsort(digests * turns[order], kind="stable")
         for label in range(space.sizes[-1]):
             some = np.flatnonzero((order_of == order) & (rows[:, -1] == label))
-            among = shuffled[candidates[shuffled, -1] == label]
+            among = shuffled[candidates[shuffled, -1] == label] if len(some) else some
+            if not len(among):
+                continue
             axes = places[among]
             lengths = (axes * axes).sum(axis=1)
-            for start in range(0, len(some) if len(among) else 0, _BLOCK):
+            for start in range(0, len(some), _BLOCK):
                 block = some[start : start + _BLOCK]
                 found[block] = among[(lengths - 2 * (located[block] @ axes.T)).argmin(axis=1)]
     return found
@@ -109,6 +112,9 @@ def _digest(rows: np.ndarray) -> np.ndarray:
     return np.asarray(rows.astype(np.uint64) @ _words("codes", rows.shape[1]))
 
 
+@lru_cache(1 << 8)
 def _words(what: str, count: int) -> np.ndarray:
     """Numbers of 64 bits that are always the same."""
-    return stream(0, "candidates", what, "").words(count, np.uint64)
+    words = stream(0, "candidates", what, "").words(count, np.uint64)
+    words.flags.writeable = False
+    return words

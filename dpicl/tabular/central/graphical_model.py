@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dpicl.tabular.central.junction_tree import JunctionTree, Scope
+from dpicl.tabular.central.junction_tree import JunctionTree, Luck, Scope
 
 STEPS = 400
 """At most, of equation (2)."""
@@ -33,6 +33,8 @@ _LEAST_START = 0.3
 """Below so many deviations no count is taken to start from: potentials are finite."""
 _BLOCK, _LEAST_FALL = 10, 1e-3
 """So many steps that lower f by less than this for each number counted are the last: f's own noise is far larger."""
+_AT_ONCE = 1 << 15
+"""Numbers of fits side by side: of more a call takes no longer than its sums."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,11 @@ class GraphicalModel:
 
     def rows(self, count: int, chance: np.random.Generator) -> np.ndarray:
         """Rows drawn from P: shape (count, columns), int64."""
-        return self.tree.rows(self.shares, count, chance)
+        return self.rows_by(self.tree.luck(count, chance))
+
+    def rows_by(self, luck: Luck) -> np.ndarray:
+        """The same, with randomness that was drawn before."""
+        return self.tree.rows(self.shares, luck)
 
     def label_chances(self, rows: np.ndarray) -> np.ndarray:
         """How likely P says each label is, given the other columns: shape (rows, labels)."""
@@ -92,7 +98,18 @@ def graphical_model(
     `earlier`: the model of fewer counts, to start from; `steps`: at most, else `STEPS`.
     """
     counts = _Counts.of(sizes, added(marginals))
-    return _fit(counts, _start(counts) if earlier is None else _continued(counts.tree, earlier), steps or STEPS)
+    theta = _start(counts) if earlier is None else _continued(counts.tree, earlier)
+    return _fit([counts], theta[np.newaxis], steps or STEPS)[0]
+
+
+def graphical_models(sizes: Sequence[int], again: Sequence[Sequence[NoisyMarginal]], *, steps: int) -> list[GraphicalModel]:
+    """Equation (1) by each of several counts of the same columns: `graphical_model` of each, all at once where they are small."""
+    counts = [_Counts.of(sizes, added(marginals)) for marginals in again]
+    at_once, models = max(1, _AT_ONCE // counts[0].tree.starts[-1]), list[GraphicalModel]()
+    for first in range(0, len(counts), at_once):
+        some = counts[first : first + at_once]
+        models += _fit(some, np.stack([_start(one) for one in some]), steps)
+    return models
 
 
 def _continued(tree: JunctionTree, earlier: GraphicalModel) -> np.ndarray:
@@ -132,10 +149,6 @@ class _Counts:
             float(weights.sum()),
         )
 
-    def loss(self, difference: np.ndarray) -> float:
-        """What f is of shares that are so far from those counted. No product of BLAS: its threads cost more than they save here."""
-        return 0.5 * float((self.weights * difference**2).sum())
-
 
 def added(marginals: Sequence[NoisyMarginal]) -> list[NoisyMarginal]:
     """Counts of the same columns as one: their mean, weighted by how exact they are; post-processing."""
@@ -157,29 +170,47 @@ def row_count(marginals: Sequence[NoisyMarginal]) -> float:
     return max(1.0, float(np.average(totals, weights=[1 / (one.variance * one.counts.size) for one in marginals])))
 
 
-def _fit(counts: _Counts, theta: np.ndarray, steps: int) -> GraphicalModel:
-    """Equation (2)."""
-    tree, counted = counts.tree, int((counts.weights > 0).sum())
+def _fit(counts: Sequence[_Counts], theta: np.ndarray, steps: int) -> list[GraphicalModel]:
+    """Equation (2) from potentials of shape (fits, numbers), for counts of the same columns: each fit takes steps of its own."""
+    tree, counted, models = counts[0].tree, int((counts[0].weights > 0).sum()), dict[int, GraphicalModel]()
+    shares, weights = np.stack([one.shares for one in counts]), np.stack([one.weights for one in counts])
+    most = np.array([one.most_curved for one in counts])
     z, normaliser = tree.marginals(theta)
-    x, total, curvature = z, 0.0, counts.most_curved / 100
-    losses = [counts.loss(x - counts.shares)]
-    for step in range(1, steps + 1):
-        while True:
-            a = (1 + math.sqrt(1 + 4 * curvature * total)) / (2 * curvature)
-            t = a / (total + a)
-            slope = counts.weights * (x + t * (z - x) - counts.shares)
-            new_theta = theta - a * slope
-            new_z, new_normaliser = tree.marginals(new_theta)
-            divergence = -a * float((slope * new_z).sum()) - (new_normaliser - normaliser)
-            if curvature >= counts.most_curved or counts.loss(new_z - z) <= curvature * divergence:
-                break
-            curvature *= 2
-        theta, z, normaliser = new_theta, new_z, new_normaliser
-        x, total, curvature = x + t * (z - x), total + a, 0.8 * curvature
-        losses.append(counts.loss(x - counts.shares))
-        if step % _BLOCK == 0 and losses[-_BLOCK - 1] - losses[-1] < _LEAST_FALL * counted:
-            break
-    return GraphicalModel(tree, x, theta)
+    x, total, curvature = z, np.zeros(len(counts)), most / 100
+    before, made, left = _loss(weights, x - shares), np.zeros(len(counts), dtype=np.int64), np.arange(len(counts))
+    while len(left):
+        a = (1 + np.sqrt(1 + 4 * curvature * total)) / (2 * curvature)
+        t = (a / (total + a))[:, np.newaxis]
+        slope = weights * (x + t * (z - x) - shares)
+        new_theta = theta - a[:, np.newaxis] * slope
+        new_z, new_normaliser = tree.marginals(new_theta)
+        divergence = -a * (slope * new_z).sum(axis=1) - (new_normaliser - normaliser)
+        taken = (curvature >= most) | (_loss(weights, new_z - z) <= curvature * divergence)
+        new: tuple[np.ndarray, ...] = (new_theta, new_z, new_normaliser, x + t * (new_z - x), total + a)
+        if not taken.all():
+            new = tuple(_where(taken, one, old) for one, old in zip(new, (theta, z, normaliser, x, total), strict=True))
+        theta, z, normaliser, x, total = new
+        made, curvature = made + taken, np.where(taken, 0.8, 2.0) * curvature
+        done, at_block = made == steps, taken & (made % _BLOCK == 0)
+        if at_block.any():
+            now = _loss(weights, x - shares)
+            done |= at_block & (before - now < _LEAST_FALL * counted)
+            before = np.where(at_block, now, before)
+        if done.any():
+            models |= {int(left[place]): GraphicalModel(tree, x[place], theta[place]) for place in np.flatnonzero(done)}
+            states = (left, shares, weights, most, theta, z, normaliser, x, total, curvature, before, made)
+            left, shares, weights, most, theta, z, normaliser, x, total, curvature, before, made = (one[~done] for one in states)
+    return [models[place] for place in range(len(counts))]
+
+
+def _loss(weights: np.ndarray, difference: np.ndarray) -> np.ndarray:
+    """What f is of shares that are so far from those counted. No product of BLAS: its threads cost more than they save here."""
+    return np.asarray(0.5 * (weights * difference**2).sum(axis=1))
+
+
+def _where(taken: np.ndarray, new: np.ndarray, old: np.ndarray) -> np.ndarray:
+    """The new state of fits that took a step."""
+    return np.where(taken.reshape(-1, *(1,) * (new.ndim - 1)), new, old)
 
 
 def _start(counts: _Counts) -> np.ndarray:

@@ -17,6 +17,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import pairwise
 from types import MappingProxyType
 
 import numpy as np
@@ -56,10 +57,7 @@ class JunctionTree:
     @staticmethod
     def of(sizes: Sequence[int], scopes: Iterable[Scope]) -> JunctionTree:
         """Equation (1)."""
-        scopes = tuple(scopes)
-        cliques = _joined([_members(clique) for clique in _eliminated(sizes, together(len(sizes) - 1, scopes))])
-        whole = ((*clique.columns, len(sizes) - 1) for clique in cliques)
-        return JunctionTree(tuple(sizes), (*scopes, *(scope for scope in whole if scope not in scopes)), cliques)
+        return _tree(tuple(sizes), tuple(scopes))
 
     @property
     def label(self) -> int:
@@ -97,8 +95,8 @@ class JunctionTree:
         return tuple(self.sizes[column] if column in scope else 1 for column in columns)
 
     def _axes(self, scope: Scope, clique: Clique) -> tuple[int, ...]:
-        """Axes of a clique's table that are summed for one over this scope."""
-        return tuple(axis for axis, column in enumerate((self.label, *clique.columns)) if column not in scope)
+        """Axes of a clique's tables, of which there are as many as fits, that are summed for one over this scope."""
+        return tuple(axis for axis, column in enumerate((self.label, *clique.columns), 1) if column not in scope)
 
     @cached_property
     def _plan(self) -> _Plan:
@@ -110,59 +108,69 @@ class JunctionTree:
                 (self._axes(shared, clique), self.broadcast(shared, above), self._axes(shared, above), self.broadcast(shared, clique))
             )
         tables = [
-            (home, self.broadcast(scope, self.cliques[home]), self._axes(scope, self.cliques[home]))
-            for scope, home in zip(self.scopes, self.homes, strict=True)
+            (slice(start, end), home, self.broadcast(scope, self.cliques[home]), self._axes(scope, self.cliques[home]))
+            for (start, end), scope, home in zip(pairwise(self.starts), self.scopes, self.homes, strict=True)
         ]
         return _Plan([self.broadcast((*clique.columns, self.label), clique) for clique in self.cliques], tables, up)
 
-    def marginals(self, theta: np.ndarray) -> tuple[np.ndarray, float]:
-        """Equation (3): shares of every scope as such a vector, and log Z."""
-        plan = self._plan
-        tables = [np.zeros(shape) for shape in plan.shapes]
-        for table, (home, shape, _) in zip(self.views(theta), plan.tables, strict=True):
-            tables[home] += table.reshape(shape)
-        of_label = np.zeros(self.sizes[-1])
+    def marginals(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Equation (3) of each of some potentials, shape (fits, numbers): shares of every scope likewise, and log Z, shape (fits,).
+        Of small tables calls take longer than sums: one for all.
+        """
+        plan, fits = self._plan, len(theta)
+        tables = [np.zeros((fits, *shape)) for shape in plan.shapes]
+        for part, home, shape, _ in plan.tables:
+            tables[home] += theta[:, part].reshape(fits, *shape)
+        of_label = np.zeros((fits, self.sizes[-1]))
         for place in range(len(tables) - 1, -1, -1):
             (out, shape, _, _), parent = plan.up[place], self.cliques[place].parent
-            most = tables[place].max(axis=out, keepdims=True)
+            most = np.maximum.reduce(tables[place], axis=out, keepdims=True)
             weights = np.exp(tables[place] - most)
-            sums = weights.sum(axis=out, keepdims=True)
+            sums = np.add.reduce(weights, axis=out, keepdims=True)
             tables[place] = weights / sums  # of the rest given the separator and the label
             message = most + np.log(sums)
             if parent is None:
-                of_label += message.reshape(-1)
+                of_label += message.reshape(fits, -1)
             else:
-                tables[parent] += message.reshape(shape)
-        normaliser = float(np.logaddexp.reduce(of_label))
+                tables[parent] += message.reshape(fits, *shape)
+        normaliser = np.logaddexp.reduce(of_label, axis=1)
+        of_label = np.exp(of_label - normaliser[:, np.newaxis])
         for place, clique in enumerate(self.cliques):
             _, _, out, shape = plan.up[place]
-            above = np.exp(of_label - normaliser) if clique.parent is None else tables[clique.parent].sum(axis=out)
-            tables[place] *= above.reshape(shape)
+            above = of_label if clique.parent is None else np.add.reduce(tables[clique.parent], axis=out)
+            tables[place] *= above.reshape(fits, *shape)
         shares = np.empty_like(theta)
-        for table, (home, _, out) in zip(self.views(shares), plan.tables, strict=True):
-            table[...] = tables[home].sum(axis=out).reshape(table.shape)
+        for part, home, _, out in plan.tables:
+            shares[:, part] = (np.add.reduce(tables[home], axis=out) if out else tables[home]).reshape(fits, -1)
         return shares, normaliser
 
-    def rows(self, shares: np.ndarray, count: int, chance: np.random.Generator) -> np.ndarray:
+    def luck(self, count: int, chance: np.random.Generator) -> Luck:
+        """What decides so many rows beside the shares."""
+        uniform = [chance.random(count) for _ in range(1 + len(self.cliques))]
+        apart = {*range(self.label)}.difference(*self.scopes)
+        return Luck(uniform, {column: chance.integers(self.sizes[column], size=count) for column in apart})
+
+    def rows(self, shares: np.ndarray, luck: Luck) -> np.ndarray:
         """Rows drawn from the distribution that has these shares, clique after clique from the label on: shape (count, columns), int64.
         A column of no scope is drawn uniformly.
         """
         tables = dict(zip(self.scopes, self.views(shares), strict=True))
-        rows = np.zeros((count, len(self.sizes)), dtype=np.int64)
+        of_root, *of_cliques = luck.uniform
+        rows = np.zeros((len(of_root), len(self.sizes)), dtype=np.int64)
         root = tables[*self.cliques[0].columns, self.label]
         of_label = np.cumsum(root.reshape(len(root), -1).sum(axis=1))
-        rows[:, self.label] = drawn(of_label[np.newaxis], np.zeros(count, dtype=np.int64), chance)
-        for clique in self.cliques:
+        rows[:, self.label] = drawn(of_label[np.newaxis], np.zeros(len(rows), dtype=np.int64), of_root)
+        for clique, uniform in zip(self.cliques, of_cliques, strict=True):
             given = (self.label, *clique.separator)
             axes = [(self.label, *clique.columns).index(column) for column in (*given, *clique.rest)]
             shape, sizes = [self.sizes[column] for column in given], [self.sizes[column] for column in clique.rest]
             table = tables[*clique.columns, self.label].transpose(axes).reshape(math.prod(shape), -1)
             cells = np.ravel_multi_index(tuple(rows[:, column] for column in given), shape)
-            drawn_cells = drawn(np.cumsum(table, axis=1), cells, chance)
+            drawn_cells = drawn(np.cumsum(table, axis=1), cells, uniform)
             for column, codes in zip(clique.rest, np.unravel_index(drawn_cells, sizes), strict=True):
                 rows[:, column] = codes
-        for column in {*range(self.label)}.difference(*self.scopes):
-            rows[:, column] = chance.integers(self.sizes[column], size=count)
+        for column, codes in luck.apart.items():
+            rows[:, column] = codes
         return rows
 
     def label_chances(self, shares: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -179,19 +187,35 @@ class JunctionTree:
 
 
 @dataclass(frozen=True)
+class Luck:
+    """Randomness of rows: for the label and each clique numbers in 0..1 of shape (rows,), and codes of columns that are in none."""
+
+    uniform: Sequence[np.ndarray]
+    apart: Mapping[int, np.ndarray]
+
+
+@dataclass(frozen=True)
 class _Plan:
     """Shapes and axes of equation (3), which are the same for all potentials.
 
     Attributes:
         shapes: of every clique's table.
-        tables: of every scope its clique, its shape there, and the axes that are summed for it.
+        tables: of every scope its part of the vector, its clique, its shape there, and the axes that are summed for it.
         up: of every clique the axes of its own table that are summed for the parent, the shape of these sums there, the axes of the
             parent's table that are summed for it, and the shape of these sums here.
     """
 
     shapes: list[tuple[int, ...]]
-    tables: list[tuple[int, tuple[int, ...], tuple[int, ...]]]
+    tables: list[tuple[slice, int, tuple[int, ...], tuple[int, ...]]]
     up: list[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]]
+
+
+@lru_cache(64)
+def _tree(sizes: tuple[int, ...], scopes: tuple[Scope, ...]) -> JunctionTree:
+    """Equation (1): the same one again where the same columns are counted again, as in fits to other noise."""
+    cliques = _joined([_members(clique) for clique in _eliminated(sizes, together(len(sizes) - 1, scopes))])
+    whole = ((*clique.columns, len(sizes) - 1) for clique in cliques)
+    return JunctionTree(sizes, (*scopes, *(scope for scope in whole if scope not in scopes)), cliques)
 
 
 def largest_clique(sizes: Sequence[int], beside: dict[int, int]) -> int:

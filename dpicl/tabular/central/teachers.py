@@ -62,9 +62,12 @@ def votes(codes: np.ndarray, taught: np.ndarray, queries: np.ndarray, sizes: Seq
         sizes: bins of every column, the label last.
     """
     labels, counted, size = sizes[-1], np.zeros((len(queries), sizes[-1]), dtype=np.int64), max(1, _AT_ONCE // (len(queries) * sizes[-1]))
+    having = np.bincount(taught, minlength=teachers) > 0
+    taught, present = (np.cumsum(having) - 1)[taught], int(having.sum())
+    counted[:, 0] = teachers - present  # to one without rows all labels are as likely, and the first is said
     order = np.argsort(taught, kind="stable")
-    for first in range(0, teachers, size):
-        some = min(size, teachers - first)
+    for first in range(0, present, size):
+        some = min(size, present - first)
         mine = order[slice(*np.searchsorted(taught, (first, first + some), sorter=order))]
         cells = (taught[mine] - first) * labels + codes[mine, -1]
         of_label = np.bincount(cells, minlength=some * labels).reshape(some, 1, labels)

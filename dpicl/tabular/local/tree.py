@@ -43,12 +43,12 @@ class Tree:
         """Rows drawn from equation (3), column after column: shape (count, columns), int64."""
         rows = np.zeros((count, self.label + 1), dtype=np.int64)
         of_label = self.shares[next(iter(self.parents))].sum(axis=(0, 1))
-        rows[:, self.label] = drawn(np.cumsum(of_label)[np.newaxis], np.zeros(count, dtype=np.int64), chance)
+        rows[:, self.label] = drawn(np.cumsum(of_label)[np.newaxis], np.zeros(count, dtype=np.int64), chance.random(count))
         for column, parent in self.parents.items():
             cumulative = np.cumsum(self.shares[column], axis=1).swapaxes(1, 2)
             above = 0 if parent == column else rows[:, parent]
             cells = above * cumulative.shape[1] + rows[:, self.label]
-            rows[:, column] = drawn(cumulative.reshape(-1, cumulative.shape[2]), cells, chance)
+            rows[:, column] = drawn(cumulative.reshape(-1, cumulative.shape[2]), cells, chance.random(len(cells)))
         return rows
 
 
@@ -105,10 +105,12 @@ def forest(columns: int, pairs: Iterable[tuple[int, int]]) -> dict[int, int]:
     return parents
 
 
-def drawn(cumulative: np.ndarray, given: np.ndarray, chance: np.random.Generator) -> np.ndarray:
-    """One category for each of `given`, rows of these cumulative shares of shape (rows, categories), which need not end at 1."""
+def drawn(cumulative: np.ndarray, given: np.ndarray, uniform: np.ndarray) -> np.ndarray:
+    """One category for each of `given`, rows of these cumulative shares of shape (rows, categories), which need not end at 1; decided by
+    numbers in 0..1.
+    """
     rows, categories = cumulative.shape
     whole = np.maximum(cumulative[:, -1:], np.finfo(float).tiny)  # of what has no share nothing is drawn
     steps = (cumulative / whole + np.arange(rows)[:, np.newaxis]).ravel()  # rising over all rows
-    cells = np.searchsorted(steps, chance.random(len(given)) + given, side="right") - given * categories
+    cells = np.searchsorted(steps, uniform + given, side="right") - given * categories
     return np.asarray(np.clip(cells, 0, categories - 1))

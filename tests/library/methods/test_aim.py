@@ -17,7 +17,7 @@ from dpicl.tabular.central import adaptive
 from dpicl.tabular.central.adaptive import column_score, column_spread, expected_errors, few_columns, measure, scope_score
 from dpicl.tabular.central.cautious import cautious_rows, says_little
 from dpicl.tabular.central.exact_counts import ExactCounts
-from dpicl.tabular.central.graphical_model import NoisyMarginal, graphical_model
+from dpicl.tabular.central.graphical_model import NoisyMarginal, graphical_model, graphical_models
 from dpicl.tabular.central.junction_tree import JunctionTree, largest_clique, together
 from dpicl.tabular.central.model_marginals import ModelMarginals
 from dpicl.types import PrivateCodes
@@ -167,6 +167,22 @@ def noisy_columns(rows: int, scale: float, seed: int) -> list[NoisyMarginal]:
     rng = np.random.default_rng(seed)
     cells = np.full((4, 2), rows / 4) * [0.7, 0.3]
     return [NoisyMarginal((column, 6), np.rint(cells + rng.laplace(0, scale, (4, 2))), scale) for column in range(6)]
+
+
+@pytest.mark.parametrize("at_once", [1 << 15, 1])
+def test_fits_side_by_side_are_those_of_each_alone_to_the_last_bit(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some end before others, and some double their curvature where others do not."""
+    monkeypatch.setattr("dpicl.tabular.central.graphical_model._AT_ONCE", at_once)
+    rng, sizes, scopes = np.random.default_rng(0), (3, 4, 2, 5, 2), [(0, 4), (1, 4), (0, 1, 4), (1, 2, 4), (2, 3)]
+    tables = [tuple(sizes[column] for column in scope) for scope in scopes]
+    again = [
+        [NoisyMarginal(scope, rng.gamma(0.3, 2.0**place, shape), scale) for scope, shape in zip(scopes, tables, strict=True)]
+        for place, scale in enumerate((0.0, 0.1, 1.0, 1.0, 3.0, 9.0))
+    ]
+    for steps in (30, 400):
+        alone = [graphical_model(sizes, counts, steps=steps) for counts in again]
+        for one, other in zip(alone, graphical_models(sizes, again, steps=steps), strict=True):
+            assert one.tree == other.tree and (one.shares == other.shares).all() and (one.theta == other.theta).all()
 
 
 @pytest.mark.quick("0.0")

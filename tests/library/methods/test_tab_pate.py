@@ -102,6 +102,14 @@ def test_a_teacher_says_what_naive_bayes_says() -> None:
         assert of_query.tolist() == [int(label == int(np.argmax(odds))) for label in range(SIZES[-1])]
 
 
+def test_teachers_with_and_without_rows_vote_as_each_does_alone() -> None:
+    rows, queries = codes(9, 2), public_queries(SIZES, 20, np.random.default_rng(2))
+    taught = teachers_of(rows, None, teachers=30, key=KEY)
+    alone = [votes(rows[taught == one], taught[taught == one] * 0, queries, SIZES, teachers=1) for one in range(30)]
+    assert (votes(rows, taught, queries, SIZES, teachers=30) == sum(alone)).all()
+    assert (alone[next(one for one in range(30) if one not in taught)][:, 0] == 1).all()
+
+
 def test_many_teachers_are_the_same_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = codes(300, 0)
     taught = teachers_of(rows, None, teachers=50, key=KEY)
