@@ -123,7 +123,7 @@ def _exponents(sets: Sequence[np.ndarray], epsilon: Fraction, spread: int) -> tu
     """Of (4), for all candidates of one set after another: numerators, their denominator, and the bits of the words that toss for them."""
     bounds, denominator = [(int(votes.max()), int(votes.min())) for votes in sets], epsilon.denominator * spread
     widest, bits = max((most - least for most, least in bounds), default=0), _INT64_BITS - denominator.bit_length()
-    fits = widest * epsilon.numerator <= _LARGEST and all(least >= -_LARGEST and most <= _LARGEST for most, least in bounds)
+    fits = max(widest, 1) * epsilon.numerator <= _LARGEST and all(least >= -_LARGEST and most <= _LARGEST for most, least in bounds)
     # small numbers are compared faster; ties of few bits are settled exactly
     kind, bits = (np.int64, min(bits, _BITS)) if fits and bits >= _FEWEST_BITS else (object, _BITS)
     gaps = [(most - votes.astype(kind)) * epsilon.numerator for (most, _), votes in zip(bounds, sets, strict=True)]

@@ -46,7 +46,7 @@ from dpicl.tabular.central.group_vectors import BITS, OF_LABEL, GroupCells, Grou
 from dpicl.types import PrivateTable, ReleasedGroups
 
 VERSION = 1
-"""Raised when the same parameters would draw something else: in a horizon's name."""
+"""Raised when the same parameters would draw by another law: in a horizon's name."""
 SUMS = "sums"
 """What is published of a period: noisy sums, shape (cells,)."""
 

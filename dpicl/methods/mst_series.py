@@ -50,7 +50,7 @@ from dpicl.tabular.central.spanning_tree import CHOICE, FIRST, SECOND, Pair, joi
 from dpicl.types import PrivateCodes, PrivateTable
 
 VERSION = 1
-"""Raised when the same parameters would draw something else: in a horizon's name."""
+"""Raised when the same parameters would draw by another law: in a horizon's name."""
 COLUMNS, PAIRS, CHOSEN = "columns", "pairs", "chosen"
 """What is published of a period: noisy sums over columns, shape (cells,); from the structure's on those over pairs, and in it which these are,
 shape (pairs, 2).

@@ -25,7 +25,7 @@ _TURNS = ("default", "llama3")
 
 
 class LlamaPass:
-    """See `of`; the weights are the model's own and no copies."""
+    """See `of`; the weights are the model's own and no copies. A part that is put in later is not seen: a model stays as it was loaded."""
 
     def __init__(self, model: Any) -> None:
         self.model, self._layers, self._config = model, list(model.model.layers), model.config

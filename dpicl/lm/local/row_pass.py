@@ -137,8 +137,9 @@ def read_beginnings(own: Pass, rows: Sequence[Tokens], cache: Cache, *, token_bu
         plan = _Beginnings(lines, lengths, kept, _last_layer(own))
         tokens = torch.tensor([token for line in lines for token in rows[line]])
         logits.append(own(plan, tokens, plan.positions, plan.asked))
-    for layer, states in kept.items():
-        keys, values = (one.transpose(1, 2) for one in states)
+    del plan
+    for layer in sorted(kept):  # each goes as it is copied: all twice would be twice the memory
+        keys, values = (one.transpose(1, 2) for one in kept.pop(layer))
         cache.update(keys, values, layer)
     return torch.cat(logits)
 

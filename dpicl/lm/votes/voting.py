@@ -32,7 +32,7 @@ class VoteRequest:
 
     Args:
         public: the public prompt: instruction and header, no example.
-        voters: whole prompts, one per voter; without any, the public prompt votes alone.
+        voters: whole prompts, one per voter, an empty one has no vote; without any, the public prompt votes alone.
         written: what follows every one of them so far.
     """
 
