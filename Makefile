@@ -32,8 +32,8 @@ demo: export PYTHONDONTWRITEBYTECODE = # what it imports is compiled once, and n
 demo: $(DEMO_READY) ## run both methods on bundled clinical data and write a report
 	DPICL_HOME=.dpicl/demo DPICL_RUNS=.dpicl/runs $(BIN)/dpicl run demo
 
-TESTERS ?= 2
-test: $(READY) ## run the tests of every change, in two processes
+TESTERS ?= 3 # on two cores: some wait for servers
+test: $(READY) ## run the tests of every change, in three processes
 	$(BIN)/python -m pytest -q -n $(TESTERS) --dist loadfile --no-loadscope-reorder
 
 test-all: $(READY) ## the same and what is too long for every change: whole runs, pages followed, kills at every step, several hosts
