@@ -23,7 +23,7 @@ def measure(figures: Figures) -> None:
         subprocess.run([str(Path(sys.executable).with_name("dpicl")), "audit", "membership", "--out", folder], check=False)
         seconds = time.perf_counter() - started
         attacks = json.loads((Path(folder) / "membership.json").read_text())["attacks"]
-    figures.at_most("membership-seconds", seconds, 600, " s")
+    figures.at_most("membership-seconds", seconds, 300, " s")
     tables, texts = ([one for one in attacks if (one["way"] in TEXT_WAYS) is textual] for textual in (False, True))
     mutants, methods = _parted(tables)
     figures.exactly("membership-within-what-epsilon-allows", sum(one["passed"] for one in methods), len(methods))

@@ -197,6 +197,7 @@ def test_a_server_that_does_not_answer_is_told_in_one_sentence(place: Place, cap
     assert f"PREFECT_API_URL={url}: no server answers there" in sentence
 
 
+@pytest.mark.exhaustive
 def test_a_scheduler_that_does_not_answer_is_told_in_one_sentence(place: Place, capsys: Capture) -> None:
     with place.entered(DASK_SCHEDULER_ADDRESS="tcp://127.0.0.1:9"):
         sentence = complaint(call_main(["run", "demo", *SMALL_OPTIONS], capsys))

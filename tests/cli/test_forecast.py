@@ -48,6 +48,7 @@ def test_a_scheduled_run_is_priced_with_the_parameters_of_its_schedule(place: Pl
     assert costs["dear"] == float(asked[3]) > 4 * costs["daily"] > 0
 
 
+@pytest.mark.exhaustive
 def test_the_others_are_told_beside_a_pipeline_whose_model_is_unknown(place: Place) -> None:
     declare(place, broken={**DAILY, "model": "nobody"}, daily=DAILY)
     told = place.dpicl("forecast", COLUMNS="200")

@@ -198,6 +198,7 @@ def test_schedules_are_told_and_pipelines_that_cannot_be_read_are_counted(watche
     assert value(found, "unreadable", what="pipelines.yaml") == 1 and value(found, "ledger_intact") == 1
 
 
+@pytest.mark.exhaustive
 def test_a_served_endpoint_tells_what_has_changed_since(watched: Place) -> None:
     url = f"http://127.0.0.1:{(port := free_port())}/metrics"
     process = watched.start("metrics", "--port", str(port))

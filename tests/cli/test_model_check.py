@@ -77,6 +77,7 @@ def test_a_model_that_is_too_large_is_refused_by_its_files_headers(place: Place,
     assert time.monotonic() - started < 30  # torch is imported
 
 
+@pytest.mark.exhaustive
 def test_json_has_the_sentence_and_the_exit_code(place: Place) -> None:
     finished = place.dpicl("model", "check", "/nowhere/at/all", "--json", timeout=300)
     assert finished.returncode == 2 and "is unknown" in finished.stderr

@@ -103,6 +103,7 @@ def _verdict(folder: Path, *, value: float | None = None, **changes: object) -> 
     return found.kind, found.why
 
 
+@pytest.mark.exhaustive
 def test_the_same_number_of_few_queries_is_too_noisy_to_tell(demo: Path) -> None:
     assert _verdict(demo) == ("too noisy to tell", ""), "ten queries tell little"
 

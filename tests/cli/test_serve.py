@@ -119,6 +119,7 @@ def test_every_pipeline_is_a_deployment_with_its_schedule(deployed: dict[str, di
         assert schedules == ([(wanted["cron"], wanted["timezone"])] if wanted else [])
 
 
+@pytest.mark.exhaustive
 def test_a_pipeline_of_a_work_pool_is_left_to_its_workers(world: World, deployed: dict[str, dict[str, Any]]) -> None:
     assert "of-a-pool" not in deployments(world)
 

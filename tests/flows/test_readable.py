@@ -70,6 +70,7 @@ def test_each_fault_is_found(tab: Tab, tmp_path: Path, fault: str) -> None:
     assert any(fault in one for one in found), found
 
 
+@pytest.mark.exhaustive
 def test_a_table_is_sorted_by_its_head_and_keyboard_and_back(pages: dict[str, Path], tab: Tab) -> None:
     tab.open(pages["report on tables"])
     tab.run(f"{HEAD}.querySelector('button').focus()")

@@ -82,6 +82,7 @@ def test_a_budget_that_is_used_up_is_a_rule_that_stays_broken_however_many_parts
     assert isinstance(refused.value, BROKEN_RULES)
 
 
+@pytest.mark.exhaustive
 def test_a_run_that_a_cap_refuses_is_told_as_a_low_budget_too(world: World) -> None:
     """Refused by its plan it never comes to the table of its budget, which tells it otherwise."""
     contract = shop("pouch", private=True)

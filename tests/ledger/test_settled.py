@@ -137,7 +137,7 @@ def ledgers(draw: st.DrawFn) -> Old:
     return accounts, charged
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(ledgers())
 def test_nobody_may_spend_more_than_before(content: Old) -> None:
     """The cap of no account grows, what is left of it does not either, and all of a group spend it together."""

@@ -65,6 +65,7 @@ def test_a_run_asks_several_times_and_says_so(runs: tuple[Path, Path, Place]) ->
     assert "draws" not in read_json(one / "plan.json")["pipeline"]
 
 
+@pytest.mark.exhaustive
 def test_metrics_count_what_was_asked_and_comparisons_say_what_differs(runs: tuple[Path, Path, Place]) -> None:
     one, four, place = runs
     with place.entered():

@@ -121,6 +121,7 @@ def spent() -> tuple[float, int]:
         return ledger.spent(NAME).epsilon, len(ledger.entries(NAME))
 
 
+@pytest.mark.exhaustive
 def test_a_year_of_nights_costs_what_its_first_one_does(place: Place) -> None:
     night(1)
     first, count = spent()

@@ -208,6 +208,7 @@ def test_a_part_is_charged_once_and_under_its_horizon(place: Place) -> None:
     assert horizon.guarantee.epsilon == pytest.approx(4, rel=0.01)
 
 
+@pytest.mark.exhaustive
 def test_a_run_writes_the_last_period_that_is_over_and_asks_with_it(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planning, "clock", lambda: after(40))  # of April
     how: dict[str, Any] = {"datasets": [NAME], "epsilons": [4], "shots": [2], "seeds": [0], "model": "fake"}

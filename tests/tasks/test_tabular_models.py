@@ -118,7 +118,7 @@ def test_all_released_rows_are_read_where_there_are_fewer(place: Place) -> None:
     assert np.array_equal(pool.codes, released.rows[Cell("counts", 1.0)].codes)
 
 
-@pytest.mark.quick("nullable classes-tabpfn")
+@pytest.mark.exhaustive
 @every_package
 @pytest.mark.parametrize(
     "kind", ["nullable classes", *(pytest.param(kind, marks=pytest.mark.exhaustive) for kind in ("classes", "nullable number"))]
@@ -138,6 +138,7 @@ def test_labels_of_every_kind_are_answered_with_values_that_may_be_missing(place
     assert "Random weights" in (run / "report.md").read_text("utf-8")
 
 
+@pytest.mark.exhaustive
 def test_batches_of_queries_are_answered_as_the_whole(place: Place) -> None:
     entered(place)
     run = make_plan("demo", {**GRID, "epsilons": [1]}, "a")

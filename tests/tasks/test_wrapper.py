@@ -103,7 +103,7 @@ def run_flow(world: World, name: str, work: Any, *, on_cluster: bool = False) ->
         return list(flow(work, name=name, flow_run_name=name, **runner)())
 
 
-@pytest.mark.quick("False")
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("on_cluster", [False, True])
 def test_two_failures_of_the_system_are_tried_again_and_the_third_attempt_counts(world: World, tmp_path: Path, on_cluster: bool) -> None:
     def work() -> list[str]:

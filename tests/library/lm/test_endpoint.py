@@ -184,6 +184,7 @@ def test_what_lists_no_label_gets_the_fixed_answer_and_is_counted() -> None:
     assert (counts["no-label"], counts["scored"]) == (1, 4)
 
 
+@pytest.mark.exhaustive
 def test_text_is_parsed_only_where_the_entry_allows_it() -> None:
     with serving(Habits(logprobs="none")) as server:
         with pytest.raises(ModelError) as refused:

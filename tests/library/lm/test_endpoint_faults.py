@@ -69,6 +69,7 @@ def test_the_deadline_is_for_one_answer_with_all_attempts() -> None:
     assert str(late.value) == f"model 'far': a call took more than 2 seconds; {RESUME}"
 
 
+@pytest.mark.exhaustive
 def test_a_server_that_says_nothing_at_all_is_given_up_at_once_whatever_the_deadline() -> None:
     with serving(Habits(delay_seconds=60)) as server:
         started = time.monotonic()

@@ -118,6 +118,7 @@ def silent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
         yield
 
 
+@pytest.mark.exhaustive
 def test_a_silent_hub_is_one_sentence_within_ten_seconds(silent: None) -> None:
     started = time.monotonic()
     with pytest.raises(ModelError, match="is not in the local cache and the hub cannot be reached"):

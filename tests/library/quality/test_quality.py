@@ -29,6 +29,7 @@ def test_errors_of_marginals_are_as_large_as_is_said_of_them_within_15_percent(m
         assert said == pytest.approx(true, rel=0.15), kind
 
 
+@pytest.mark.exhaustive
 def test_of_columns_that_a_release_did_not_count_nothing_is_promised() -> None:
     table = split(120, 3)
     chosen, unit, cell, drawn = release(table.train, AIM, 0.3, 0)

@@ -63,7 +63,7 @@ BOUNDS = st.tuples(st.integers(1, 3), st.integers(1, 4)).map(lambda both: (min(b
 
 
 @given(histories_of("others"), histories_of("more"), histories_of("one"), histories_of("one"), BOUNDS, st.randoms(use_true_random=False))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_one_persons_rows_change_nobody_elses_entry(
     others: Histories, more: Histories, before: Histories, after: Histories, bounds: tuple[int, int], order: Any
 ) -> None:
@@ -80,7 +80,7 @@ def test_one_persons_rows_change_nobody_elses_entry(
 
 
 @given(histories_of("one"), histories_of("other"), BOUNDS)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_nobody_enters_with_more_rows_than_are_charged(one: Histories, other: Histories, bounds: tuple[int, int]) -> None:
     taken = entries([[*mine, *theirs] for mine, theirs in zip(one, other, strict=True)], bounded(*bounds))
     for who in ("one", "other"):
