@@ -1,7 +1,7 @@
 """A step as a task of Prefect on a worker of Dask, in a context that a worker makes once for a flow run.
 
 By itself Prefect makes it anew for each task: all its settings, and two clients, each of which reads the certificates of every public
-authority. That is two thirds of what a task costs, besides what it does.
+authority. That is most of what a task costs, besides what it does.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ def releases(place: Place, names: tuple[str, ...] = ("kiosk", "kiosk-clients", "
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("name", ["tables", pytest.param("texts", marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("name", ["tables", "texts"])
 def test_a_run_is_the_same_bytes_and_releases_in_this_process_in_a_pool_and_on_prefect(tmp_path: Path, world: World, name: str) -> None:
     here, pooled = a_place(new_place(tmp_path / "here")), a_place(new_place(tmp_path / "pooled"))
     a_place(world)
