@@ -91,6 +91,15 @@ def check_record(connection: Connection, key: bytes, sequence: int, complaint: s
     return content
 
 
+def check_state(connection: Connection, end: Head, last: Mapping[str, Any]) -> None:
+    """Raises LedgerRefusedError: the small tables, or the root of the seals, are not what the chain's last record says."""
+    state = read_state(connection)
+    if any(state.values()) if end == Head() else digest_of(state) != last.get("state"):
+        raise LedgerRefusedError(
+            f"the ledger was edited: its accounts, assets, totals or seals are not what its last record, {end.sequence}, says"
+        )
+
+
 class Change:
     """A transaction that may add to the chain."""
 
@@ -104,11 +113,8 @@ class Change:
         Call it before anything is read that a change hangs on.
         Raises LedgerRefusedError: the ledger was rolled back or edited.
         """
-        last, state = self.lock_chain(), read_state(self.connection)
-        if any(state.values()) if self.end == Head() else digest_of(state) != last.get("state"):
-            raise LedgerRefusedError(
-                f"the ledger was edited: its accounts, assets or totals are not what its last record, {self.end.sequence}, says"
-            )
+        last = self.lock_chain()
+        check_state(self.connection, self.end, last)
         seals.check(self.connection, *release_ids)
 
     def lock_chain(self) -> dict[str, Any]:
@@ -149,16 +155,21 @@ def verify(connection: Connection, key: bytes, end: Head) -> None:
     """Recompute every hash, and compare every row with what the chain says.
     Raises LedgerRefusedError: naming the first record or row that does not fit.
     """
-    replay, reached = ReplayedRows(), Head()
-    for row in connection.execute(select(records).order_by(records.c.sequence).execution_options(yield_per=BATCH)):
-        if row.kind == "adopted" and reached == Head():
-            reached = Head(row.sequence - 1)  # what was before it is lost, and its number says how much
-        reached = link(key, reached, row.kind, row.content)
-        if (row.sequence, row.hash) != (reached.sequence, reached.hash):
-            raise LedgerRefusedError(f"the ledger was edited: record {row.sequence} does not follow record {reached.sequence - 1}")
-        replay.record(row.kind, json.loads(row.content))
+    replay, reached, last = ReplayedRows(), Head(), dict[str, Any]()
+    told = select(records.c.sequence, records.c.kind, records.c.content, records.c.hash).order_by(records.c.sequence)
+    for sequence, kind, content, its_hash in connection.execute(told.execution_options(yield_per=BATCH)):
+        if kind == "adopted" and reached == Head():
+            reached = Head(sequence - 1)  # what was before it is lost, and its number says how much
+        reached = link(key, reached, kind, content)
+        if (sequence, its_hash) != (reached.sequence, reached.hash):
+            raise LedgerRefusedError(f"the ledger was edited: record {sequence} does not follow record {reached.sequence - 1}")
+        last = json.loads(content)
+        replay.record(kind, last)
     if reached != end:
         raise LedgerRefusedError(f"the ledger was edited: its chain ends at record {reached.sequence}, its head says {end.sequence}")
     replay.compare(connection)
-    if seals.stored(connection) != (seals.expected(connection) if replay.is_sealed else {}):
+    if replay.is_sealed:
+        check_state(connection, end, last)
+    stored = seals.stored(connection)
+    if stored != (seals.expected(connection, stored) if replay.is_sealed else {}):
         raise LedgerRefusedError("the ledger was edited: its seals are not those of its entries")

@@ -3,16 +3,19 @@
 Before a release's row is trusted (that it is charged, not published, not begun, or not there at all) it is compared
 with the root, in a time that does not grow with the entries: a row put back as it was earlier is noticed as well.
 
-    leaf   digest of the rows whose release ids begin with the same three digits
+    leaf   digest of the rows whose release ids begin with the same digits, three or more
     node   digest of up to sixteen nodes below it
     root   prefix ""
+
+A leaf of more than `_LARGEST` rows is parted by one more digit when one of them next changes. A prefix is a leaf if nothing is stored below it:
+as a node's digest is none of rows, taking nodes away, or adding them, changes the root.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from heapq import merge
 from itertools import groupby
 from operator import itemgetter
@@ -25,7 +28,8 @@ from dpicl.accounting.ledger.models import BATCH, drawings, entries, seals
 from dpicl.errors import LedgerRefusedError
 
 _DIGITS = "0123456789abcdef"
-_DEPTH = 3
+_SHALLOWEST, _DEEPEST = 3, 6
+_LARGEST = 64
 _AFTER = "g"
 """Comes after every digit."""
 # A statement that stands is built and compiled once: a charge asks most of these twice.
@@ -45,14 +49,14 @@ def check(connection: Connection, *release_ids: str) -> None:
     """
     root = connection.execute(ROOT).scalar() or ""
     for release_id in release_ids:
-        if _path(connection, release_id[:_DEPTH])[""] != root:
+        if _path(connection, release_id, _never)[""] != root:
             raise LedgerRefusedError(f"the ledger was edited: release {release_id}, or one stored beside it, is not what the chain says")
 
 
 def seal(connection: Connection, *release_ids: str) -> None:
     """Bring the tree up to date after these releases' rows have changed; they were compared before."""
-    for leaf in dict.fromkeys(release_id[:_DEPTH] for release_id in release_ids):
-        nodes = _path(connection, leaf)
+    for release_id in release_ids:
+        nodes = _path(connection, release_id, _too_large)
         connection.execute(_OLD, {"old": list(nodes)})
         _write(connection, nodes)
 
@@ -60,21 +64,13 @@ def seal(connection: Connection, *release_ids: str) -> None:
 def seal_all(connection: Connection) -> None:
     """Make the tree anew from all rows, which the caller has compared with the chain."""
     connection.execute(delete(seals))
-    _write(connection, expected(connection))
+    _write(connection, _tree(connection, _too_large))
 
 
-def expected(connection: Connection) -> dict[str, str]:
-    """All digests by prefix, from the rows that are there."""
-    charged, begun = (connection.execute(rows.execution_options(yield_per=BATCH)) for rows in (_ALL_CHARGED, _ALL_BEGUN))
-    told = merge(((row.release_id, dict(row._mapping)) for row in charged), ((name, name) for name in begun.scalars()), key=itemgetter(0))
-    nodes = {leaf: _leaf(row for _, row in rows) for leaf, rows in groupby(told, lambda pair: pair[0][:_DEPTH])}
-    for depth in range(_DEPTH - 1, -1, -1):
-        children: dict[str, dict[str, str]] = defaultdict(dict)
-        for prefix, digest in nodes.items():
-            if len(prefix) == depth + 1:
-                children[prefix[:depth]][prefix] = digest
-        nodes |= {parent: _node(below) for parent, below in children.items()}
-    return nodes
+def expected(connection: Connection, prefixes: Collection[str]) -> dict[str, str]:
+    """All digests of a tree of this shape by prefix, from the rows that are there."""
+    parted = {prefix[:-1] for prefix in prefixes if prefix}
+    return _tree(connection, lambda prefix, rows: prefix in parted)
 
 
 def stored(connection: Connection) -> dict[str, str]:
@@ -87,16 +83,61 @@ def _write(connection: Connection, nodes: Mapping[str, str]) -> None:
         connection.execute(insert(seals), rows)
 
 
-def _path(connection: Connection, leaf: str) -> dict[str, str]:
-    """The digests from a leaf, as its rows are now, up to the root."""
-    charged, begun = (connection.execute(rows, {"leaf": leaf, "after": leaf + _AFTER}) for rows in (_CHARGED, _BEGUN))
-    nodes = {leaf: _leaf([*(dict(row._mapping) for row in charged), *begun.scalars()])}
-    beside = [leaf[:depth] + digit for depth in range(_DEPTH) for digit in _DIGITS]
-    siblings = {row.prefix: row.digest for row in connection.execute(_BESIDE, {"beside": beside})}
-    for depth in range(_DEPTH - 1, -1, -1):
-        below = {prefix: known for prefix, known in siblings.items() if len(prefix) == depth + 1}
-        nodes[leaf[:depth]] = _node(below | {leaf[: depth + 1]: nodes[leaf[: depth + 1]]})
+Row = tuple[str, Any]
+"""A release's id, and its entry, or the id again: it has begun."""
+Parting = Callable[[str, list[Row]], bool]
+"""Whether these rows, whose ids begin with this prefix, are parted by their next digit."""
+
+
+def _never(prefix: str, rows: list[Row]) -> bool:
+    return False
+
+
+def _too_large(prefix: str, rows: list[Row]) -> bool:
+    return len(rows) > _LARGEST and len(prefix) < _DEEPEST
+
+
+def _tree(connection: Connection, is_parted: Parting) -> dict[str, str]:
+    charged, begun = (connection.execute(rows.execution_options(yield_per=BATCH)) for rows in (_ALL_CHARGED, _ALL_BEGUN))
+    told = merge(((row.release_id, dict(row._mapping)) for row in charged), ((name, name) for name in begun.scalars()), key=itemgetter(0))
+    nodes: dict[str, str] = {}
+    for prefix, rows in groupby(told, lambda row: row[0][:_SHALLOWEST]):
+        nodes |= _below(prefix, list(rows), is_parted)
+    for depth in range(_SHALLOWEST, 0, -1):
+        below = _by_parent({prefix: digest for prefix, digest in nodes.items() if len(prefix) == depth})
+        nodes |= {parent: _node(children) for parent, children in below.items()}
     return nodes
+
+
+def _below(prefix: str, rows: list[Row], is_parted: Parting) -> dict[str, str]:
+    """The digests of a prefix and of what is below it, of its rows by their ids."""
+    if not is_parted(prefix, rows):
+        return {prefix: _leaf(row for _, row in rows)}
+    depth, nodes = len(prefix) + 1, dict[str, str]()
+    for part, own in groupby(rows, lambda row: row[0][:depth]):
+        nodes |= _below(part, list(own), is_parted)
+    return nodes | {prefix: _node({part: digest for part, digest in nodes.items() if len(part) == depth})}
+
+
+def _path(connection: Connection, release_id: str, is_parted: Parting) -> dict[str, str]:
+    """The digests from a release's leaf, as its rows are now, up to the root."""
+    beside = [release_id[:depth] + digit for depth in range(_DEEPEST) for digit in _DIGITS]
+    children = _by_parent({row.prefix: row.digest for row in connection.execute(_BESIDE, {"beside": beside})})
+    leaf = next(prefix for depth in range(_SHALLOWEST, _DEEPEST + 1) if (prefix := release_id[:depth]) not in children)
+    charged, begun = (connection.execute(rows, {"leaf": leaf, "after": leaf + _AFTER}) for rows in (_CHARGED, _BEGUN))
+    rows = [*((row.release_id, dict(row._mapping)) for row in charged), *((name, name) for name in begun.scalars())]
+    nodes = _below(leaf, sorted(rows, key=itemgetter(0)), is_parted)
+    for depth in range(len(leaf) - 1, -1, -1):
+        below = leaf[: depth + 1]
+        nodes[leaf[:depth]] = _node(children[leaf[:depth]] | {below: nodes[below]})
+    return nodes
+
+
+def _by_parent(nodes: Mapping[str, str]) -> defaultdict[str, dict[str, str]]:
+    children: defaultdict[str, dict[str, str]] = defaultdict(dict)
+    for prefix, digest in nodes.items():
+        children[prefix[:-1]][prefix] = digest
+    return children
 
 
 def _leaf(rows: Iterable[Any]) -> str:
