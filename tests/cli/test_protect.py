@@ -69,6 +69,7 @@ def test_a_run_of_the_same_release_costs_nothing(place: Place, capsys: Capture, 
     assert re.search(rf"^ ?{table} +1 +1 +0", quoted, re.MULTILINE), quoted  # one release, bought before
 
 
+@pytest.mark.exhaustive
 def test_every_form_holds_the_same_demonstrations(place: Place, capsys: Capture, table: str) -> None:
     found: dict[str, str] = {}
     for form in ("jsonl", "chat", "text", "prompt", "alpaca", "sharegpt"):
@@ -188,6 +189,7 @@ def test_a_killed_command_leaves_nothing_where_its_file_shall_be_and_can_be_type
     assert len((folder / "demos.jsonl").read_text().splitlines()) == 2 and len(list(folder.iterdir())) == 2
 
 
+@pytest.mark.exhaustive
 def test_neither_a_release_that_is_done_nor_one_that_was_killed_is_an_unfinished_run(place: Place, capsys: Capture, table: str) -> None:
     said(capsys, "protect", table, "--shots", "2", "--out", str(place.root / "demos.jsonl"))
     assert not list((place.home / "runs").glob("protect-*"))

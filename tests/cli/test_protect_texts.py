@@ -42,6 +42,7 @@ def charges() -> int:
         return sum(len(ledger.entries(account.name)) for account in ledger.accounts())
 
 
+@pytest.mark.exhaustive
 def test_every_form_holds_the_texts_of_the_run_and_costs_nothing(released: Place, capsys: Capture, tmp_path: Path) -> None:
     before, texts = charges(), published(released)
     for form in ("jsonl", "text", "chat", "alpaca", "sharegpt"):

@@ -124,6 +124,7 @@ def test_a_pipeline_of_a_work_pool_is_left_to_its_workers(world: World, deployed
     assert "of-a-pool" not in deployments(world)
 
 
+@pytest.mark.exhaustive
 def test_an_account_is_spent_from_by_one_run_at_a_time(world: World, deployed: dict[str, dict[str, Any]]) -> None:
     """Of what a schedule names in place of its pipeline's data sets."""
     limits = {found["name"]: found["limit"] for found in world.ask("v2/concurrency_limits/filter", {"limit": 100})}

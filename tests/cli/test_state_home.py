@@ -106,6 +106,7 @@ def test_whichever_command_comes_first_the_state_home_is_for_its_owner(user: Use
         check_modes(user)
 
 
+@pytest.mark.exhaustive
 def test_a_path_may_hold_any_letters(user: User) -> None:
     home = user.folder(ODD) / "home"
     done = user.dpicl(user.folder("here"), "budget", DPICL_HOME=str(home))
@@ -237,6 +238,7 @@ def test_the_guard_of_the_testers_own_state_sees_what_a_test_writes(tmp_path: Pa
     assert str(default_home()) != os.environ["TESTERS_STATE_HOME"] and "dpicl-tests-" in str(default_home())
 
 
+@pytest.mark.exhaustive
 def test_a_home_of_before_that_has_runs_only_is_none(user: User) -> None:
     here = user.folder("here")
     (here / ".dpicl" / "runs").mkdir(parents=True)

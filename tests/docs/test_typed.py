@@ -121,6 +121,7 @@ def actions(api: str) -> set[str]:
     return {action["type"] for one in ask(api, "automations/filter", {}) for action in one["actions"]}
 
 
+@pytest.mark.exhaustive
 def test_the_page_on_metrics(place: Place, environment: dict[str, str]) -> None:
     port, sections = free_port(), commands_by_section("how-to/watch.md")
     with terminals(place.root, environment, home=place.root) as (terminal,):

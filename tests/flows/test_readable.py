@@ -81,6 +81,7 @@ def test_a_table_is_sorted_by_its_head_and_keyboard_and_back(pages: dict[str, Pa
         assert shown == sorted(shown, reverse=reverse) and len(set(shown)) > 1
 
 
+@pytest.mark.exhaustive
 def test_words_in_a_field_leave_what_has_them_all(pages: dict[str, Path], tab: Tab) -> None:
     tab.open(pages["report on tables"])
     visible = "[...document.querySelectorAll('#answers > details > summary, #answers > h3')].filter(shown).map(one => one.textContent)"

@@ -148,6 +148,7 @@ def test_killed_while_it_is_brought_up_a_ledger_is_in_one_form_or_the_other_and_
         assert (ledger.schema, ledger.verify(), ledger.spent("shop").epsilon) == (SCHEMA, 10, 1.75)
 
 
+@pytest.mark.exhaustive
 def test_killed_while_it_goes_back_an_empty_ledger_is_in_one_form_or_the_other(place: Place) -> None:
     with place.ledger():
         pass

@@ -37,6 +37,7 @@ def runs(tmp_path: Path) -> tuple[Path, Path, Place]:
     return made[0], made[1], place
 
 
+@pytest.mark.exhaustive
 def test_a_run_asks_several_times_and_says_so(runs: tuple[Path, Path, Place]) -> None:
     one, four, place = runs
     plain, found = (rows(run / "results.csv") for run in (one, four))

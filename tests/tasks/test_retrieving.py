@@ -37,8 +37,7 @@ from tests.tasks.protocol import dying
 
 COUNT, MOST, ROWS = 128, 2, 40
 NEAR = EnsembleOptions(noise="exponential", similarity=0.2, participations=MOST)
-PROCESSES, THREADS = 8, 8
-ASKERS = PROCESSES * THREADS
+THREADS = 8
 
 
 @pytest.fixture
@@ -235,15 +234,17 @@ def test_whoever_dies_what_was_spent_stands_and_no_text_overspends(place: Place,
         assert len(had) == 2, "takers are written before an answer is kept"
 
 
-def test_sixty_four_askers_overspend_no_text(place: Place) -> None:
-    """Each asks a query of its own and one that all ask."""
-    own = [[near_to(number), near_to(0)] for number in range(ASKERS)]
-    processes = [in_process(place, own[start : start + THREADS]) for start in range(0, ASKERS, THREADS)]
+@pytest.mark.quick("2")
+@pytest.mark.parametrize("crowd", [2, 8])
+def test_askers_side_by_side_overspend_no_text(place: Place, crowd: int) -> None:
+    """Threads of several processes, 64 of all of them; each asks a query of its own and one that all ask."""
+    own = [[near_to(number), near_to(0)] for number in range(crowd * THREADS)]
+    processes = [in_process(place, own[start : start + THREADS]) for start in range(0, len(own), THREADS)]
     for process in processes:
         process.join(400)
-    assert [process.exitcode for process in processes] == [0] * PROCESSES
+    assert [process.exitcode for process in processes] == [0] * crowd
     taken = uses(place)
-    assert len(taken) == ASKERS and len(spent()) == 1
+    assert len(taken) == len(own) and len(spent()) == 1
     assert taken.sum(axis=0).tolist() == [MOST] * ROWS, "all are near to all queries: spent to the last use, and not beyond"
 
 

@@ -134,6 +134,7 @@ def test_a_year_of_nights_costs_what_its_first_one_does(place: Place) -> None:
         release_planned(planned("1.99"), Settings.current(), now=after(1))
 
 
+@pytest.mark.exhaustive
 def test_missed_nights_are_caught_up_in_order_and_nights_without_rows_count(place: Place) -> None:
     put(place, [row for row in visits() if "2026-03-04" not in row["day"]])
     assert len(published()) == 0
@@ -313,6 +314,7 @@ def test_other_noise_and_other_methods_windows_are_refused_before_anything_is_ch
         spent()
 
 
+@pytest.mark.exhaustive
 def test_from_a_program_and_from_the_command_line_it_is_the_same_series(place: Place) -> None:
     """The days of the contract have long gone by."""
     answer = place.dpicl("synth", NAME, "--epsilon", "2", "--rows", "40", "--window", "5", "--out", "rows.csv")

@@ -82,6 +82,7 @@ def test_which_model_answered_stands_in_the_manifest(place: Place) -> None:
     assert (model["digest"], model["mode"], model["kind"], model["trained"]) == (opened.digest, opened.mode, "tabular", False)
 
 
+@pytest.mark.exhaustive
 def test_a_language_model_reads_the_same_release_for_nothing(place: Place) -> None:
     entered(place)
     run_of("tabular")
