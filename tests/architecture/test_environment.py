@@ -27,7 +27,8 @@ READERS = {
 
 def calls(path: Path, owner: str, name: str) -> int:
     """How often a file names `owner.name`."""
-    nodes = ast.walk(ast.parse(path.read_text()))
+    text = path.read_text()
+    nodes = ast.walk(ast.parse(text)) if name in text else ()
     return sum(isinstance(node, ast.Attribute) and node.attr == name and ast.unparse(node.value) == owner for node in nodes)
 
 
