@@ -8,10 +8,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from dpicl.engine.spending import SPENDING
 from infra.certificates import main
 from tests.guard import stop_with_parent
-from tests.harness import DPICL, REPOSITORY, Place, content, end, until
+from tests.harness import DPICL, REPOSITORY, Place, end, until
 
 DASK = str(DPICL.with_name("dask"))
 WORKER = ("--nthreads", "1", "--memory-limit", "0", "--no-dashboard", "--dashboard-address", "127.0.0.1:0", "--preload", "tasks.preload")
@@ -46,9 +45,3 @@ def wait_for(log: Path, words: str, process: subprocess.Popen[str], seconds: flo
     """Until a process has said something."""
     until(lambda: words in log.read_text() or process.poll() is not None, seconds, f"{log.name}: {words}")
     assert words in log.read_text(), log.read_text()
-
-
-def outcome(run: Path) -> dict[str, bytes]:
-    """What a run gives: all but its name, dates, times, and whether it or an earlier run was charged."""
-    apart = ("plan.json", "manifest.json", "report.", "timings")
-    return {name: data for name, data in content(run).items() if not name.startswith(apart) and Path(name).name != SPENDING}

@@ -23,8 +23,9 @@ from flows.gpus import GPU
 from flows.runtime import check_named
 from infra.certificates import ROLES, main
 from tests.doors import family, open_doors, pages, refusal
+from tests.flows.test_interrupted import outcome
 from tests.harness import SMALL, SMALL_OPTIONS, World, differences, free_port
-from tests.infra.parts import DASK, WORKER, certificates, outcome, started, wait_for
+from tests.infra.parts import DASK, WORKER, certificates, started, wait_for
 
 
 @dataclass(frozen=True)

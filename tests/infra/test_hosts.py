@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.flows.test_interrupted import outcome
 from tests.harness import DPICL, Place, differences, end, new_place, until
 from tests.infra.hosts import Host, linked
-from tests.infra.parts import DASK, WORKER, certificates, outcome, started, wait_for
+from tests.infra.parts import DASK, WORKER, certificates, started, wait_for
 
 pytestmark = pytest.mark.exhaustive
 
