@@ -25,6 +25,7 @@ from contextlib import contextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache, cached_property
+from itertools import cycle
 from multiprocessing import forkserver
 from os.path import commonprefix
 from pathlib import Path
@@ -307,11 +308,17 @@ def last_written(folder: Path) -> dict[Path, int]:
     return {path: path.lstat().st_mtime_ns for path in (folder, *folder.glob("*"), *folder.glob("*/*")) if path.exists()}
 
 
+_PORTS = cycle([*range(20_000 + os.getpid() * 101 % 12_000, 32_000), *range(20_000, 32_000)])
+"""From another place in each process, below those that Linux gives to whoever asks for any: one of these may be gone by the time of its use."""
+
+
 def free_port() -> int:
     """A port that nobody uses now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    for port in _PORTS:
+        with suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("never ends")
 
 
 def until(condition: Callable[[], object], seconds: float, what: str, *, every: float = 0.05) -> None:

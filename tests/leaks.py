@@ -39,7 +39,9 @@ def _plainly(value: object) -> list[bytes]:
         return [value.encode(), value.encode("utf-16-le")]
     found = [repr(value).encode(), struct.pack("<d", value), struct.pack(">d", value)]
     if isinstance(value, int):
-        found += [struct.pack("<q", value), struct.pack(">q", value), f"{value:,}".encode(), b"J" + struct.pack("<i", value)]
+        size = value.bit_length() // 8 + 1
+        pickled = b"J" + struct.pack("<i", value) if size <= 4 else b"\x8a%c" % size + value.to_bytes(size, "little", signed=True)
+        found += [struct.pack("<q", value), struct.pack(">q", value), f"{value:,}".encode(), pickled]
     return found
 
 

@@ -59,7 +59,7 @@ def test_rows_are_answered_by_the_prompt_of_their_values(place: Place, capsys: C
     scores = HashScorer("fake").score([prompt(read_demonstrations(demos).texts, query) for query in queries], CONTINUATIONS)
     answers = [json.loads(line) for line in told[0].splitlines()]
     assert [one["answer"] for one in answers] == ["Yes" if yes >= no else "No" for no, yes in scores]
-    assert all((one["yes"] >= 0.5) == (one["answer"] == "Yes") for one in answers)
+    assert [one["yes"] for one in answers] == pytest.approx([1 / (1 + np.exp(no - yes)) for no, yes in scores], abs=1e-4)
 
 
 @pytest.mark.quick("age,spent,colour,member\\n1,2,zq7secret,no\\n-rows.csv-colour")

@@ -292,7 +292,7 @@ def test_options_are_written_as_in_a_pipeline(place: Place, capsys: Capture, tab
         "--epsilon",
         "20",
         "--shots",
-        "4",
+        "8",
         "--option",
         "columns=2",
         "--option",
@@ -302,7 +302,7 @@ def test_options_are_written_as_in_a_pipeline(place: Place, capsys: Capture, tab
     again = said(capsys, *release, "--out", str(place.root / "prototypes.jsonl"))
     assert "charged before and free now" in again, "which rows are shown costs nothing"
     texts = [(place.root / f"{name}.jsonl").read_text() for name in ("diverse", "prototypes")]
-    assert texts[0] != texts[1] and all(len(set(text.splitlines())) == 4 for text in texts)
+    assert texts[0] != texts[1] and all(len(set(text.splitlines())) == 8 for text in texts)
 
 
 def test_what_would_be_noise_at_the_stated_number_of_rows_is_refused_before_it_is_charged(place: Place, capsys: Capture) -> None:

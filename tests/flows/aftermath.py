@@ -87,7 +87,7 @@ def _install(world: World) -> None:
     for name in ("doomed", fault("baselines")):
         install(world, contract(name, private=False), table())
     install(world, contract("spoilt", private=True), table(spoilt=SPOILT))
-    install(world, contract("outside", private=True, largest=10**8), table())
+    install(world, contract("outside", private=True, largest=10**14), table())
     for name in ("letters", fault("generate"), fault("consult")):
         install_texts(world, letters(name, private=True), texts(), lines(records(4)))
 

@@ -88,5 +88,5 @@ def test_every_method_has_cells_and_a_bound_is_within_what_is_stated() -> None:
     assert {cell.method for cell in found.values()} == {*METHODS} - {
         "tab_pate"
     }  # two keys of teachers tell nothing of a row: its own audit does
-    seen = bound(found["mst_tabicl appended"], 1000, wrong=0.01)
+    seen = bound(found["mst_tabicl appended"], 4000, wrong=1e-7)  # how often a right machine may fail here: it shows 0.81 +- 0.02
     assert 0.3 < seen.share <= 1

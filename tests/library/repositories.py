@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,14 +18,16 @@ from .hostile_server import HostileServer, Reply, good
 from .table_contracts import small_contract
 
 LIMITS = FetchLimits(
-    connect_seconds=1.0,
-    read_seconds=0.15,
-    deadline_seconds=5.0,
+    connect_seconds=10.0,
+    read_seconds=10.0,  # a busy machine answers late
+    deadline_seconds=60.0,
     max_bytes=1 << 20,
     attempts=3,
     backoff_seconds=0.005,
     backoff_cap_seconds=0.02,
 )
+HASTY = replace(LIMITS, read_seconds=1.0)
+"""For a server that says nothing."""
 ARFF = b"""% people, in the repository's form
 @RELATION people
 @ATTRIBUTE V1 INTEGER

@@ -32,7 +32,7 @@ from dpicl.engine.state.restore import Restored, restore
 from dpicl.engine.state_home import KEY, RESTORING
 from dpicl.errors import BudgetError, DpiclError, LedgerRefusedError, ParameterError
 from tests.guard import kill_before
-from tests.harness import content, new_place, shop
+from tests.harness import content, new_place, shop, until
 from tests.ledger.postgres import Server, running_postgres
 from tests.ledger.workload import ADD, cost, release, sha256
 from tests.tasks.test_adopt import AT, OTHER, SHOP, charged, draw, lose
@@ -424,10 +424,16 @@ def test_a_backup_of_a_ledger_in_use_is_of_one_moment(settings: Settings, tmp_pa
                 if ended.is_set():
                     return
 
+    def published() -> int:
+        with open_ledger(settings) as ledger:
+            return len(ledger.copy().published)
+
     worker = threading.Thread(target=work)
     worker.start()
     try:
-        written = [back_up(settings, tmp_path / f"backup {number}", tmp_path / "key") for number in range(5)]
+        written = [back_up(settings, tmp_path / f"backup {number}", tmp_path / "key") for number in range(4)]
+        until(lambda: published() > written[0].manifest.releases, 60, "a release more")
+        written.append(back_up(settings, tmp_path / "backup 4", tmp_path / "key"))
     finally:
         ended.set()
         worker.join()

@@ -379,20 +379,23 @@ def test_a_page_over_all_periods_reads_no_row(place: Place) -> None:
 
 
 def test_counts_of_a_night_are_those_of_its_rows(place: Place) -> None:
-    """At next to no noise: the windows of what was published."""
+    """At next to no noise: the windows of what was published. Each sum has a deviation of 1.4 scales, six of which are never reached by chance;
+    a day more or less would be thirty rows and more.
+    """
     tree = series_tree()
     tree["privacy"]["budget"]["epsilon"] = 500
     tree["privacy"]["person"] |= {"max_rows_in_horizon": 12}
     declare(place, tree)
+    put(place, arrived := visits(persons=600))
     made = release_planned(planned("400"), Settings.current(), window=4, now=after(10))
     ages = np.array(
         [
-            sum(1 for row in visits() if "2026-03-07" <= row["day"] <= "2026-03-10" and low <= row["age"] < high)
+            sum(1 for row in arrived if "2026-03-07" <= row["day"] <= "2026-03-10" and low <= row["age"] < high)
             for low, high in ((18, 30), (30, 60), (60, 91))
         ]
     )
     (window,) = [one for one in made.drawn if one.columns == (0, 3)]
-    assert np.abs(window.counts.sum(axis=1) - ages).max() < 6 * window.scale + 1
+    assert np.abs(window.counts.sum(axis=1) - ages).max() < 6 * 2**0.5 * window.scale < 30
 
 
 def test_what_leaves_holds_no_count_without_noise(place: Place) -> None:

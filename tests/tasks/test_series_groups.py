@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -55,11 +57,16 @@ def night(day: int, *, shots: int = 2, until: str | None = None, window: int | N
     return release_planned(planned(shots), Settings.current(), until=until, window=window, now=after(day))
 
 
-def published(shots: int = 2) -> list[Arrays]:
-    plan = planned(shots)
+@contextmanager
+def horizon_of(plan: Any) -> Iterator[Horizon]:
     ((_, unit),) = plan.units.items()
     with open_ledger(Settings.current()) as ledger:
-        return Horizon.of(ledger, plan, Settings.current().contract(NAME), unit, Settings.current()).published(DAYS)
+        yield Horizon.of(ledger, plan, Settings.current().contract(NAME), unit, Settings.current())
+
+
+def published(shots: int = 2) -> list[Arrays]:
+    with horizon_of(planned(shots)) as horizon:
+        return horizon.published(DAYS)
 
 
 def test_each_number_of_shots_is_charged_once_for_all_nights_and_windows_are_free(place: Place) -> None:
@@ -82,14 +89,20 @@ def test_each_number_of_shots_is_charged_once_for_all_nights_and_windows_are_fre
 
 
 def test_averages_of_a_window_are_those_of_its_rows(place: Place) -> None:
-    """At next to no noise."""
+    """Noise has a deviation of 0.14 years at most, the tolerance is ten times that; rows of the other days, ten years older, would move a
+    mean by five years.
+    """
     tree = series_tree()
     tree["privacy"]["budget"]["epsilon"] = 500
     tree["privacy"]["person"] |= {"max_rows_in_horizon": 12}
     declare(place, tree)
-    arrived = visits(4, 300)
+    arrived = [one | {"age": one["age"] + 10 * (one["day"] < "2026-03-03")} for one in visits(4, 1900)]
     put(place, arrived)
-    made = release_planned(planned(epsilon="400"), Settings.current(), window=2, now=after(4))
+    plan = planned(epsilon="400")
+    made = release_planned(plan, Settings.current(), window=2, now=after(4))
+    with horizon_of(plan) as horizon:
+        ((of_ages, *_),) = horizon.series.errors(horizon.published(4), [(3, 4)])
+    assert 10 * of_ages * math.sqrt(math.pi / 2) * (90 - 18) < 1.5, "an expected error in widths of the bounds, as a deviation in years"
     for group in made.drawn.groups:
         own = [one for one in arrived if "2026-03-03" <= one["day"] <= "2026-03-04" and one["buys"] == ("no", "yes")[group.label]]
         assert group.values["age"] == pytest.approx(np.mean([one["age"] for one in own]), abs=1.5)

@@ -57,6 +57,8 @@ NIGHTLY: dict[str, Any] = {
 UNIT = f"mst_tabicl__{NAME}__seed0"
 
 FEW = ", and hardly more than noise: that window has too few rows."
+FEW_PERSONS = 6
+"""Of whom a window of two nights has four rows, a ninth of their noise's deviation: one time in two million that is taken for more than five."""
 
 
 def nightly_place(root: Path, **pipeline: Any) -> Place:
@@ -118,6 +120,7 @@ def released(run: Path, unit: str = UNIT) -> Any:
 
 
 def test_a_run_makes_the_nights_that_are_missing(place: Place, today: Any) -> None:
+    put(place, visits(persons=FEW_PERSONS))
     today(3)
     run = made(planned_run("third"))
     assert read_plan(run).periods == {NAME: "2026-03-03"} and len(nights()) == 3 and spent() == (pytest.approx(2, rel=0.01), 4)
@@ -129,6 +132,7 @@ def test_a_run_makes_the_nights_that_are_missing(place: Place, today: Any) -> No
 
 @pytest.mark.exhaustive
 def test_a_whole_run_answers_with_rows_of_its_window_and_reports_it(place: Place, today: Any) -> None:
+    put(place, visits(persons=FEW_PERSONS))
     night(3)
     today(7)
     run = done(planned_run("seventh", window=2))
@@ -221,6 +225,7 @@ def test_the_command_of_a_run_has_its_window_and_the_period_that_all_its_tables_
 
 
 def test_an_earlier_period_is_derived_from_what_stands(place: Place, today: Any) -> None:
+    put(place, visits(persons=FEW_PERSONS))
     today(6)
     made(planned_run("sixth"))
     run = made(make_plan("nightly", {"window": 2}, "back", period="2026-03-04"))

@@ -11,10 +11,10 @@ import pytest
 
 from dpicl.errors import SourceError
 from dpicl.files.remote import download
-from dpicl.files.visit import Visit
+from dpicl.files.visit import FetchLimits, Visit
 
 from ..hostile_server import HostileServer, Reply, drip, drip_headers, endless, good, hang_up, redirect, stall, status, truncated
-from ..repositories import ARFF, DESCRIPTION, FILE, LIMITS, UCI, fetch_from, md5, refused, serve, serve_uci
+from ..repositories import ARFF, DESCRIPTION, FILE, HASTY, LIMITS, UCI, fetch_from, md5, refused, serve, serve_uci
 
 
 @pytest.fixture
@@ -23,10 +23,17 @@ def server() -> Iterator[HostileServer]:
         yield server
 
 
-@pytest.mark.parametrize("failure", [status(500), status(503), status(429, Retry_After="0"), truncated(ARFF), hang_up(), stall()])
+SILENT = stall()
+
+
+def limits_for(failure: Reply) -> FetchLimits:
+    return HASTY if failure is SILENT else LIMITS
+
+
+@pytest.mark.parametrize("failure", [status(500), status(503), status(429, Retry_After="0"), truncated(ARFF), hang_up(), SILENT])
 def test_passing_failures_are_tried_again(server: HostileServer, tmp_path: Path, failure: Reply) -> None:
     serve(server, failure, failure, good(ARFF))
-    fetch_from(server, tmp_path)
+    fetch_from(server, tmp_path, limits=limits_for(failure))
     assert server.count(FILE) == 3 and server.count(DESCRIPTION) == 1
 
 
@@ -35,7 +42,7 @@ def test_passing_failures_are_tried_again(server: HostileServer, tmp_path: Path,
     [
         (status(500), "answers with status 500"),
         (status(429), "answers with status 429"),
-        (stall(), "did not answer in time"),
+        (SILENT, "did not answer in time"),
         (truncated(ARFF), "broke off or garbled its answer"),
         (truncated(b""), "broke off or garbled its answer"),
         (hang_up(), "broke off or garbled its answer"),
@@ -43,7 +50,7 @@ def test_passing_failures_are_tried_again(server: HostileServer, tmp_path: Path,
 )
 def test_lasting_failures_end_after_the_stated_attempts(server: HostileServer, tmp_path: Path, failure: Reply, message: str) -> None:
     serve(server, failure)
-    assert refused(server, tmp_path / "cache").endswith(f"{message}; gave up after 3 attempts")
+    assert refused(server, tmp_path / "cache", limits=limits_for(failure)).endswith(f"{message}; gave up after 3 attempts")
     assert server.count(FILE) == 3
 
 
@@ -62,31 +69,33 @@ def test_final_answers_are_not_tried_again(server: HostileServer, tmp_path: Path
 
 
 def test_retry_after_is_obeyed_up_to_the_cap(server: HostileServer, tmp_path: Path) -> None:
-    for asked, cap, least, most in (("1", 0.4, 0.4, 0.9), ("0", 9.0, 0.0, 0.3), ("Wed, 21 Oct 2099 07:28:00 GMT", 0.3, 0.3, 0.8)):
+    """What would be waited for otherwise is longer than a fetch takes on a busy machine."""
+    limits = replace(LIMITS, deadline_seconds=120.0)
+    for asked, cap, least in (("60", 0.4, 0.4), ("0", 60.0, 0.0), ("Wed, 21 Oct 2099 07:28:00 GMT", 0.3, 0.3)):
         server.requests.clear()
         serve(server, status(429, Retry_After=asked), good(ARFF))
         start = time.monotonic()
-        fetch_from(server, tmp_path, limits=replace(LIMITS, backoff_cap_seconds=cap))
-        assert least <= time.monotonic() - start < most
+        fetch_from(server, tmp_path, limits=replace(limits, backoff_cap_seconds=cap, backoff_seconds=60.0))
+        assert least <= time.monotonic() - start < 20
 
 
 def test_a_wait_beyond_the_deadline_is_not_begun(server: HostileServer, tmp_path: Path) -> None:
     serve(server, status(503, Retry_After="60"), good(ARFF))
-    limits = replace(LIMITS, backoff_cap_seconds=60.0, deadline_seconds=1.0)
+    limits = replace(LIMITS, backoff_cap_seconds=60.0, deadline_seconds=20.0)
     start = time.monotonic()
     assert "status 503; gave up after 1 attempt" in refused(server, tmp_path / "cache", limits=limits)
-    assert time.monotonic() - start < 1.0 and server.count(FILE) == 1
+    assert time.monotonic() - start < 10 and server.count(FILE) == 1
 
 
 def test_a_dripping_server_meets_the_deadline(server: HostileServer, tmp_path: Path) -> None:
     serve(server, drip(0.02))
-    assert "needs more than 0.4 seconds" in refused(server, tmp_path / "cache", limits=replace(LIMITS, deadline_seconds=0.4))
+    assert "needs more than 2 seconds" in refused(server, tmp_path / "cache", limits=replace(LIMITS, deadline_seconds=2.0))
     assert server.count(FILE) == 1
 
 
 def test_a_server_that_drips_its_headers_meets_the_deadline_too(server: HostileServer, tmp_path: Path) -> None:
     serve(server, drip_headers(0.02))
-    assert "needs more than 0.4 seconds" in refused(server, tmp_path / "cache", limits=replace(LIMITS, deadline_seconds=0.4))
+    assert "needs more than 2 seconds" in refused(server, tmp_path / "cache", limits=replace(LIMITS, deadline_seconds=2.0))
     assert server.count(FILE) == 1
 
 
