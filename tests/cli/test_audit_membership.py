@@ -18,7 +18,7 @@ def test_too_few_runs_find_no_mutant_out_and_exit_with_1(tmp_path: Path, capsys:
     record = json.loads((tmp_path / "membership.json").read_text())
     assert record["table"] == "made_up" and record["runs"] == 24
     honest = [one for one in record["attacks"] if not one["mutant"]]
-    assert {one["nominal"] for one in honest} == {0.5, 1.0, 2.0, 4.0} and all(one["passed"] for one in honest)
+    assert {one["nominal"] for one in honest} == {0.5, 1.0, 2.0, 4.0, 8.0} and all(one["passed"] for one in honest)
     assert all(one["at_least"] == max(each["at_least"] for each in one["attacks"]) for one in record["attacks"])
     assert "<svg" in (tmp_path / "membership.svg").read_text()
 

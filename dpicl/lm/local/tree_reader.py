@@ -82,7 +82,8 @@ def read_shared(
     for batch in plan_batches(tree, token_budget=token_budget, trunk=TRUNK_TOKENS if engine == "blocks" else token_budget):
         for places, logits in run_with_oom_retry(batch, lambda piece: reader.read(piece, wanted_of)):
             lines = [index for index, owners in enumerate(places) for _ in owners]
-            yield [owner for owners in places for owner in owners], logits[lines]
+            if lines:  # of a beginning that others share nothing may be asked
+                yield [owner for owners in places for owner in owners], logits[lines]
 
 
 def pass_of(model: Any, own_pass: Pass | None) -> Pass | None:

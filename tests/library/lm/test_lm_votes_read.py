@@ -18,6 +18,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2Config
 from dpicl.errors import ModelError
 from dpicl.lm.local.tiny import build_tiny_model
 from dpicl.lm.local.transformers_backend import TransformersScorer
+from dpicl.lm.local.tree_reader import TRUNK_TOKENS
 from dpicl.lm.votes.voting import VoteRequest, VoteRule
 from tests.library.vote_models import (
     EXAMPLES,
@@ -120,6 +121,15 @@ def test_fresh_voters_that_are_equal_are_read_once(tiny: TransformersScorer) -> 
         often = tiny.vote([replace(request, voters=request.voters * 5)] * 3, RULE)
     assert sum(read) == 2 * tokens
     assert all(np.array_equal(votes.sums, 5 * once[0].sums) for votes in often)
+
+
+def test_voters_that_share_a_beginning_long_enough_to_be_read_alone_vote_as_each_does(tiny: TransformersScorer) -> None:
+    """Of the beginning itself nothing is asked."""
+    shared = prompt(tiny) + tuple(range(60, 60 + TRUNK_TOKENS))
+    request = VoteRequest(shared + (40,), (shared + (41, 42), shared + (43,), shared + (41, 44)), ())
+    (votes,) = tiny.vote([request], RULE)
+    alone = [tiny.vote([replace(request, voters=(voter,))], RULE)[0] for voter in request.voters]
+    assert_alike([votes], [replace(votes, sums=np.sum([one.sums for one in alone], axis=0))], units=8)
 
 
 @pytest.mark.quick("0")
