@@ -44,4 +44,4 @@ def test_the_site_is_built_fetches_nothing_and_is_searched_from_a_disk() -> None
         check=True,
         timeout=120,
     ).stdout
-    assert re.search(r'md-search-result__meta">\d+ matching documents', shown) and "guarantee.html#what-adds-up" in shown
+    assert re.search(r'md-search-result__meta">\d+ matching documents', shown) and "mechanisms.html#gdp_tabicl" in shown

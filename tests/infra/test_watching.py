@@ -24,9 +24,8 @@ def databases() -> Iterator[Databases]:
 
 def bought(place: Place, databases: Databases, shots: int) -> None:
     """A release more."""
-    told = place.dpicl(
-        "protect", "till", "--shots", str(shots), "--out", str(place.root / f"{shots}.jsonl"), DPICL_LEDGER=databases.url("ledger")
-    )
+    asked = ("--method", "gdp_tabicl", "--shots", str(shots), "--out", str(place.root / f"{shots}.jsonl"))
+    told = place.dpicl("protect", "till", *asked, DPICL_LEDGER=databases.url("ledger"))
     assert told.returncode == 0, told.stderr
 
 

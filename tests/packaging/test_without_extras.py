@@ -37,7 +37,7 @@ for name in {modules!r}:
         print(name, error.name.partition(".")[0])
 """
 NEEDED = {
-    "pipeline": ("dpicl.report.figures",),
+    "pipeline": ("dpicl.report.figures", "dpicl.tabular.reading.postgresql"),
     "endpoint": (
         "dpicl.lm.endpoint",
         "dpicl.files.addresses",
