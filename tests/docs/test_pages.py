@@ -55,6 +55,8 @@ NOT_RUN = {
     "dpicl data fetch": "needs the network",
     "dpicl run table-2": "needs data sets and a GPU",
     "dpicl run table-3 --datasets": "needs data sets, a model or a server, and a GPU",
+    "dpicl run dp-icl-generation --datasets samsum --model": "needs weights",
+    "dpicl run few-shot-table-1 --datasets agnews --generator": "needs weights and a server",
     "dpicl run mst-tabicl --datasets blood --model ./tabicl": "needs weights and a data set",
     "dpicl reproduce dp-tabicl --model": "needs data sets and a GPU",
     "dpicl reproduce dp-few-shot 1": "needs data sets and a GPU",

@@ -103,7 +103,7 @@ def test_the_wheel_works_without_the_repository(built: Path, tmp_path: Path) -> 
     for name in ("DPICL_CONTRACTS", "DPICL_PIPELINES", "DPICL_DATA"):
         del environment[name]
     (tmp_path / "elsewhere").mkdir()
-    rows = [f"{20 + index},{'yes' if index % 3 else 'no'}" for index in range(40)]
+    rows = [f"{20 + index % 30},{'yes' if index % 3 else 'no'}" for index in range(40)]
     (tmp_path / "elsewhere" / "own.csv").write_text("\n".join(["age,buys", *rows]))
     done = subprocess.run(
         [sys.executable, "-c", _COMMANDS, str(tmp_path / "wheel"), str(ROOT)],
