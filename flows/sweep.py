@@ -97,11 +97,11 @@ def _scheduled(
         name, begun = (run_id, resume or flow_run.run_count > 1) if run_id else folder_name(pipeline, flow_run, settings)
         run = make_plan(pipeline, changes, name, resume=begun, period=period, when=flow_run.expected_start_time)
         plan = _begun(run, settings, is_on_pool=flow_run.work_pool_name is not None)
-        with open_ledger(settings) as ledger:
+        hours = plan.pipeline.schedule.timeout_hours if plan.pipeline.schedule else None
+        with killed_after(hours), open_ledger(settings) as ledger:  # opening an account waits for whoever writes to the ledger
             limits = [ACCOUNT_LIMIT + account.name for account, _ in charges(ledger, plan, settings) if not account.benchmark]
         others_finished = concurrency(limits, lease_duration=LEASE_SECONDS) if limits else nullcontext()
-        schedule = plan.pipeline.schedule
-        with others_finished, killed_after(schedule.timeout_hours if schedule else None):  # a wait for others is no work
+        with others_finished, killed_after(hours):  # a wait for others is no work
             run_on_prefect(run)
     return run.name
 

@@ -25,8 +25,10 @@ SILENT_SECONDS = 10
 def impatient(world: World) -> Iterator[None]:
     """The server's automations, which wait for seconds where ours wait for minutes, until a test has ended."""
     with world.entered():
+        silent = timedelta(seconds=SILENT_SECONDS)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(automations, "SILENT", timedelta(seconds=SILENT_SECONDS))
+            patch.setattr(automations, "SILENT", silent)
+            patch.setattr(automations, "_WENT_SILENT", automations._WENT_SILENT.model_copy(update={"within": silent}))
             automations.ensure_automations(None)
         yield
         automations.ensure_automations(None)
