@@ -107,7 +107,7 @@ def simulated(figures: Figures) -> None:
         print(f"{count} workers: {seconds[count]:.1f} s, a run of one unit without waiting: {empty[count]:.1f} s")
     for count in WORKERS[1:]:
         share = (seconds[2] - empty[2]) * 2 / ((seconds[count] - empty[count]) * count)
-        figures.at_least(f"efficiency-of-{count}-simulated-workers", share, 0.85)
+        figures.at_least(f"efficiency-of-{count}-simulated-workers", share, 0.9)
 
 
 def slow_place(root: Path, url: str, changes: Mapping[str, Any]) -> Place:

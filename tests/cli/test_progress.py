@@ -26,6 +26,7 @@ def test_a_line_is_printed_now_and_then_on_standard_error(capsys: Capture) -> No
         shown.extend(err.splitlines())
         return shown
 
+    began = time.monotonic()
     with counted("running", "cells", lambda count: count.update(12, 64), every=0.7) as count:
         until(lines, 60, "a line")
         count.detail = "writing demonstrations, token 3 of 100"
@@ -34,6 +35,7 @@ def test_a_line_is_printed_now_and_then_on_standard_error(capsys: Capture) -> No
     with_detail, seconds = zip(*((bool(one[1]), int(one[2])) for one in told if one), strict=True)
     assert all(told) and {*with_detail} == {False, True} and [*with_detail] == sorted(with_detail)
     assert [*seconds] == sorted(seconds) and seconds[0] > 0
+    assert len(shown) <= (time.monotonic() - began) / 0.7, "and not at every look"
 
 
 def test_what_is_done_soon_says_nothing_and_neither_does_a_quiet_command(capsys: Capture) -> None:

@@ -7,11 +7,14 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import OperationalError
 
 from dpicl.accounting.filters import Spent
-from dpicl.accounting.ledger import Account, Ledger
+from dpicl.accounting.ledger import Account, Ledger, seals
 from dpicl.accounting.ledger.keys import canonical
 from dpicl.errors import LedgerError, LedgerRefusedError, PrivacyError
 from tests.ledger.workload import ADD, REPLACE, Place, cost, release, seal_again, sha256
@@ -126,6 +129,54 @@ def test_a_release_is_trusted_only_as_the_chain_has_it(place: Place, edit: str, 
                 ask()
         with pytest.raises(LedgerRefusedError, match="edited"):
             ledger.verify()
+
+
+@pytest.mark.parametrize("beginning", ["", "abc"])
+def test_a_row_that_lies_in_no_leaf_is_not_taken_up(place: Place, beginning: str) -> None:
+    """A charge that nobody paid, under a name behind all others."""
+    forged = beginning.ljust(64, "z")
+    with place.ledger() as ledger:
+        ledger.ensure_account(OTHER)
+        wanted = replace(release("new", account="other"), parameters={"shots": 2, "writer": "mine"})
+        ledger.reserve(wanted)
+        place.execute(
+            f"INSERT INTO entries SELECT '{forged}', number + 100, account, content_version, mechanism, parameters, guarantee, epsilon, delta, "
+            f"reserved_utc, artefact_sha256, published_utc FROM entries WHERE release_id = '{wanted.release_id}'"
+        )
+        ledger.publish(wanted.release_id, sha256("x"))
+        another = replace(release("b", account="other"), parameters={"shots": 2, "writer": "other"})
+        before = ledger.spent("other")
+        with pytest.raises(LedgerRefusedError, match="64 hexadecimal digits"):
+            ledger.take_up(another, differing=["writer"])
+        assert ledger.spent("other") == before
+        with pytest.raises(LedgerRefusedError, match="edited"):
+            ledger.verify()
+
+
+def test_nobody_writes_between_a_check_and_the_record_that_rests_on_it(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the record would sign what was changed in between."""
+    tried = list[str]()
+
+    def seal(*arguments: Any) -> None:
+        at_once = "SET lock_timeout = '100ms'" if place.url.startswith("postgresql") else "PRAGMA busy_timeout = 100"
+        try:
+            with place.behind() as connection:
+                connection.execute(text(at_once))
+                connection.execute(text("UPDATE accounts SET epsilon_cap = 50"))
+        except OperationalError as error:
+            tried.append(str(error.orig))
+        real(*arguments)
+
+    with place.ledger() as ledger:
+        ledger.ensure_account(OTHER)
+        ledger.reserve(release("a", account="other"))
+        real = seals.seal
+        monkeypatch.setattr(seals, "seal", seal)
+        ledger.reserve(release("b", account="other"))
+        monkeypatch.undo()
+        assert len(tried) == 1 and "lock" in tried[0]
+        assert [account.epsilon_cap for account in ledger.accounts()] == [OTHER.epsilon_cap]
+        ledger.verify()
 
 
 def test_a_release_that_was_taken_up_does_not_come_back_with_its_old_row(place: Place) -> None:

@@ -61,6 +61,26 @@ def test_a_leaf_that_an_earlier_version_let_grow_is_read_as_it_is_and_parted_whe
 
 
 OF_ALL = f"SELECT digest FROM seals WHERE prefix = '{FIRST}'"
+
+
+def test_the_tree_that_grows_is_the_one_that_is_made_at_once_however_deep(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parted by several digits at once, with rows taken from a leaf, and down to the last depth."""
+    with place.ledger() as ledger:
+        ledger.ensure_account(BUSY)
+        deep = [replace(beside(number), release_id=f"abcde{number // 6:x}{number:058x}") for number in range(12)]
+        monkeypatch.setattr(seals, "_LARGEST", 4)
+        for one in deep:
+            ledger.reserve(one)
+        assert lengths(place) == {*range(7)}
+        ledger.begin_drawing(deep[0].release_id)
+        monkeypatch.setattr(seals, "_LARGEST", 1)
+        for number, one in enumerate(deep[1:5]):
+            taken = replace(one, release_id=f"{'abcdef'[: number + 1]:0<64}", parameters={"shots": 2, "writer": "other"})
+            assert ledger.take_up(taken, differing=["writer"])
+            ledger.verify()
+        assert not ledger.reserve(deep[7]).is_new
+
+
 EDITS = {
     "another entry of its leaf": f"UPDATE entries SET number = -1 WHERE release_id = '{beside(19).release_id}'",
     "what is below taken away": f"DELETE FROM seals WHERE prefix LIKE '{FIRST}_'",

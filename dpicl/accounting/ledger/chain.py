@@ -17,7 +17,7 @@ from sqlalchemy import Connection, bindparam, insert, select, update
 
 from dpicl.accounting.ledger import seals
 from dpicl.accounting.ledger.anchor import Anchor, Head
-from dpicl.accounting.ledger.database import Database
+from dpicl.accounting.ledger.database import Database, lock_rows
 from dpicl.accounting.ledger.keys import canonical, keyed_hash
 from dpicl.accounting.ledger.models import BATCH, head, records
 from dpicl.accounting.ledger.replay import ReplayedRows
@@ -120,6 +120,7 @@ class Change:
     def lock_chain(self) -> dict[str, Any]:
         """The same, without the accounts; gives the content of the last record."""
         self.end = read_head(self.connection, lock=True)
+        lock_rows(self.connection)
         check_seen(self.connection, self._anchor.read(), self.end)
         return check_end(self.connection, self.key, self.end)
 

@@ -1,7 +1,7 @@
 """One way to read and one way to write, on SQLite and on PostgreSQL.
 
 SQLite: WAL, synchronous=FULL, file mode 0600, and BEGIN IMMEDIATE, so that a writer sees what it will change. PostgreSQL: READ COMMITTED
-with row locks that the callers take. Both: a commit that has returned survives a power cut.
+with locks that the callers take. Both: a commit that has returned survives a power cut.
 
 The schema changes, up to the newest and back to an older one, inside one transaction: killed anywhere, the ledger has the old schema or the
 new one. Accounts, entries and the chain are the same rows in every schema.
@@ -29,6 +29,7 @@ from dpicl.errors import LedgerError, LedgerRefusedError
 _WAIT_SECONDS = 120
 _MIGRATION_LOCK = 0x6470_6963_6C01
 """PostgreSQL's advisory lock that migrations take."""
+_LOCK = text("LOCK TABLE accounts, assets, totals, entries, drawings, seals IN SHARE ROW EXCLUSIVE MODE")
 
 
 class Database:
@@ -105,6 +106,12 @@ class Database:
             if connection.dialect.name == "postgresql":
                 connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _MIGRATION_LOCK})
             yield connection
+
+
+def lock_rows(connection: Connection) -> None:
+    """Let nobody else write to the rows that a change is checked by, until its transaction ends: on SQLite whoever writes is alone."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(_LOCK)
 
 
 def _sqlite(path: Path) -> Engine:

@@ -45,16 +45,20 @@ def check_part(connection: Connection, account: Account, release: Release) -> Sp
 def check_goes_on(connection: Connection, account: Account, release: Release) -> Row[Any]:
     """The row of a part's horizon. Raises LedgerRefusedError: it is not charged to the account, or not known to have drawn no more than is here."""
     guarantee = release.guarantee
-    horizon = str(dict(guarantee.event.parameters).get("horizon"))
-    seals.check(connection, horizon)
-    row = find_entry(connection, horizon)
+    horizon = dict(guarantee.event.parameters).get("horizon")
     is_free = not guarantee.epsilon and not guarantee.delta and guarantee.event.kind == HORIZON_PART
-    if not is_free or account.benchmark or row is None or (row.account, row.mechanism) != (account.name, release.mechanism):
+    row = _whole(connection, str(horizon)) if is_free else None
+    if account.benchmark or row is None or (row.account, row.mechanism) != (account.name, release.mechanism):
         raise LedgerRefusedError(
             f"account {account.name!r}: a part of a horizon that is not charged to it; expected the horizon's charge first"
         )
     check_kept(connection, row)
     return row
+
+
+def _whole(connection: Connection, horizon: str) -> Row[Any] | None:
+    seals.check(connection, horizon)
+    return find_entry(connection, horizon)
 
 
 def check_kept(connection: Connection, horizon: Row[Any]) -> None:

@@ -102,7 +102,10 @@ class ReplayedRows:
             self._published[sys.intern(row["release_id"])] = published
 
     def _drop(self, release_id: str) -> None:
-        del self._charged[release_id]
+        if self._charged.pop(release_id, None) is None:
+            raise LedgerRefusedError(
+                f"the ledger was edited: its chain lets another release stand in the place of {release_id}, which was not charged"
+            )
         self._published.pop(release_id, None)
         self._begun.discard(release_id)
 

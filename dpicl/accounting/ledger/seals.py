@@ -7,13 +7,15 @@ with the root, in a time that does not grow with the entries: a row put back as 
     node   digest of up to sixteen nodes below it
     root   prefix ""
 
-A leaf of more than `_LARGEST` rows is parted by one more digit when one of them next changes. A prefix is a leaf if nothing is stored below it:
-as a node's digest is none of rows, taking nodes away, or adding them, changes the root.
+A leaf of more than `_LARGEST` rows, entries and beginnings, is parted by further digits when one of them next changes. A prefix is a leaf if
+nothing is stored below it: as a node's digest is none of rows, taking nodes away, or adding them, changes the root. Ids are 64 hexadecimal digits:
+another one might lie in no leaf's range, and is refused.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from heapq import merge
@@ -30,6 +32,7 @@ from dpicl.errors import LedgerRefusedError
 _DIGITS = "0123456789abcdef"
 _SHALLOWEST, _DEEPEST = 3, 6
 _LARGEST = 64
+_ID = re.compile(f"[{_DIGITS}]{{64}}")
 _AFTER = "g"
 """Comes after every digit."""
 # A statement that stands is built and compiled once: a charge asks most of these twice.
@@ -45,7 +48,7 @@ _OLD = delete(seals).where(seals.c.prefix.in_(bindparam("old", expanding=True)))
 
 def check(connection: Connection, *release_ids: str) -> None:
     """Compare releases' rows, or that there are none, with the root; the caller has compared that with the chain.
-    Raises LedgerRefusedError: they were edited.
+    Raises LedgerRefusedError: they were edited, or an id is none.
     """
     root = connection.execute(ROOT).scalar() or ""
     for release_id in release_ids:
@@ -121,6 +124,10 @@ def _below(prefix: str, rows: list[Row], is_parted: Parting) -> dict[str, str]:
 
 def _path(connection: Connection, release_id: str, is_parted: Parting) -> dict[str, str]:
     """The digests from a release's leaf, as its rows are now, up to the root."""
+    if not _ID.fullmatch(release_id):
+        raise LedgerRefusedError(
+            f"release {release_id[:80]!r}: expected 64 hexadecimal digits, as every release is named; the ledger was edited"
+        )
     beside = [release_id[:depth] + digit for depth in range(_DEEPEST) for digit in _DIGITS]
     children = _by_parent({row.prefix: row.digest for row in connection.execute(_BESIDE, {"beside": beside})})
     leaf = next(prefix for depth in range(_SHALLOWEST, _DEEPEST + 1) if (prefix := release_id[:depth]) not in children)

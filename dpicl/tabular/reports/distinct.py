@@ -46,7 +46,7 @@ class Parted:
 
     def __init__(self, questions: Questionnaire, folder: Path | None = None) -> None:
         secret, self._most_cells = system_stream(), max(question.cells for question in questions.questions)
-        self._factors = secret.words(2, np.uint64) | np.uint64(1)  # secret, so that nobody makes pseudonyms of one part
+        self._factors = secret.words(3, np.uint64) | np.uint64(1)  # secret, so that nobody makes pseudonyms of one part
         self._words = secret.words(self._most_cells + len(questions.questions), np.uint64)
         self._writers: dict[int, pa_ipc.RecordBatchFileWriter] = {}
         self._open, self._above = ExitStack(), folder
@@ -66,7 +66,8 @@ class Parted:
         """Put each answer into its part; what is there twice in these is put once."""
         answers = answers.take(self._few_of_each(answers, self._distinct(answers)))
         with np.errstate(over="ignore"):
-            parts = (answers.who * self._factors).sum(axis=1) >> np.uint64(64 - PARTS.bit_length() + 1)
+            mixed = (answers.who * self._factors[:2]).sum(axis=1)
+            parts = (mixed ^ mixed >> np.uint64(32)) * self._factors[2] >> np.uint64(64 - PARTS.bit_length() + 1)  # of numbers in a row too
         order = np.argsort(parts, kind="stable")
         table, ends = _table(answers.take(order)), np.cumsum(np.bincount(parts.astype(np.int64), minlength=PARTS))
         for part, (start, end) in enumerate(zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True)):
