@@ -88,5 +88,7 @@ def test_every_method_has_cells_and_a_bound_is_within_what_is_stated() -> None:
     assert {cell.method for cell in found.values()} == {*METHODS} - {
         "tab_pate"
     }  # two keys of teachers tell nothing of a row: its own audit does
-    seen = bound(found["mst_tabicl appended"], 4000, wrong=1e-3)  # it shows 0.84, give or take 0.02; surer, and an event of few runs that is chosen proves nothing
+    seen = bound(
+        found["mst_tabicl appended"], 4000, wrong=1e-3
+    )  # it shows 0.84, give or take 0.02; surer, and an event of few runs that is chosen proves nothing
     assert 0.3 < seen.share <= 1
