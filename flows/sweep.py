@@ -98,10 +98,8 @@ def _scheduled(
         run = make_plan(pipeline, changes, name, resume=begun, period=period, when=flow_run.expected_start_time)
         plan = _begun(run, settings, is_on_pool=flow_run.work_pool_name is not None)
         hours = plan.pipeline.schedule.timeout_hours if plan.pipeline.schedule else None
-        with (
-            killed_after(hours),
-            open_ledger(settings) as ledger,
-        ):  # has as long as the work: opening an account waits for whoever writes to the ledger
+        # Opening an account waits for whoever writes to the ledger: it may take as long as the work, and no longer.
+        with killed_after(hours), open_ledger(settings) as ledger:
             limits = [ACCOUNT_LIMIT + account.name for account, _ in charges(ledger, plan, settings) if not account.benchmark]
         others_finished = concurrency(limits, lease_duration=LEASE_SECONDS) if limits else nullcontext()
         with others_finished, killed_after(hours):  # a wait for others is no work

@@ -169,8 +169,9 @@ def verify(connection: Connection, key: bytes, end: Head) -> None:
     if reached != end:
         raise LedgerRefusedError(f"the ledger was edited: its chain ends at record {reached.sequence}, its head says {end.sequence}")
     replay.compare(connection)
+    stored, expected = seals.stored(connection), dict[str, str]()
     if replay.is_sealed:
-        check_state(connection, end, last)
-    stored = seals.stored(connection)
-    if stored != (seals.expected(connection, stored) if replay.is_sealed else {}):
+        check_state(connection, end, last)  # the root among it: the shape of the tree is the stored one's
+        expected = seals.expected(connection, stored)
+    if stored != expected:
         raise LedgerRefusedError("the ledger was edited: its seals are not those of its entries")

@@ -35,6 +35,10 @@ _LARGEST = 64
 _ID = re.compile(f"[{_DIGITS}]{{64}}")
 _AFTER = "g"
 """Comes after every digit."""
+Row = tuple[str, Any]
+"""A release's id, and its entry, or the id again: it has begun."""
+Parting = Callable[[str, list[Row]], bool]
+"""Whether these rows, whose ids begin with this prefix, are parted by their next digit."""
 # A statement that stands is built and compiled once: a charge asks most of these twice.
 ROOT = select(seals.c.digest).where(seals.c.prefix == "")
 _CHARGED, _BEGUN = (
@@ -48,7 +52,7 @@ _OLD = delete(seals).where(seals.c.prefix.in_(bindparam("old", expanding=True)))
 
 def check(connection: Connection, *release_ids: str) -> None:
     """Compare releases' rows, or that there are none, with the root; the caller has compared that with the chain.
-    Raises LedgerRefusedError: they were edited, or an id is none.
+    Raises LedgerRefusedError: they were edited, or one has a name that no release has.
     """
     root = connection.execute(ROOT).scalar() or ""
     for release_id in release_ids:
@@ -84,12 +88,6 @@ def stored(connection: Connection) -> dict[str, str]:
 def _write(connection: Connection, nodes: Mapping[str, str]) -> None:
     if rows := [{"prefix": prefix, "digest": digest} for prefix, digest in nodes.items() if digest]:
         connection.execute(insert(seals), rows)
-
-
-Row = tuple[str, Any]
-"""A release's id, and its entry, or the id again: it has begun."""
-Parting = Callable[[str, list[Row]], bool]
-"""Whether these rows, whose ids begin with this prefix, are parted by their next digit."""
 
 
 def _never(prefix: str, rows: list[Row]) -> bool:

@@ -37,7 +37,7 @@ from dpicl.types import PrivateTable
 
 __all__ = ["MUTANTS", "caught", "series_mutants"]  # all of them, once those of series are known too
 _MANY = 12_000
-"""Runs a side that a mutant needs which is caught by numbers: they show 1.17 of the stated epsilon, give or take 0.03; 4,000 missed one in sixty."""
+"""Runs a side that a mutant needs which is caught by numbers: they show 1.17 of the stated epsilon, give or take 0.03."""
 _TRUER = f"{LdpTabicl.name} replaced"
 
 
