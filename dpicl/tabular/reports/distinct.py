@@ -67,9 +67,8 @@ class Parted:
         answers = answers.take(self._few_of_each(answers, self._distinct(answers)))
         with np.errstate(over="ignore"):
             mixed = (answers.who * self._factors[:2]).sum(axis=1)
-            parts = (mixed ^ mixed >> np.uint64(32)) * self._factors[2] >> np.uint64(
-                64 - PARTS.bit_length() + 1
-            )  # numbers in a row fill all
+            mixed ^= mixed >> np.uint64(32)  # else numbers in a row may fill few parts
+            parts = mixed * self._factors[2] >> np.uint64(64 - PARTS.bit_length() + 1)
         order = np.argsort(parts, kind="stable")
         table, ends = _table(answers.take(order)), np.cumsum(np.bincount(parts.astype(np.int64), minlength=PARTS))
         for part, (start, end) in enumerate(zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True)):
