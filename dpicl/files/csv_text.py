@@ -52,7 +52,11 @@ def read_csv(data: bytes, check: Callable[[list[str]], object], where: str) -> p
     except pa.ArrowException:
         raise DataError(where, _NO_CSV) from None
     if ragged:
-        raise DataError(where, f"{len(ragged)} of {len(ragged) + table.num_rows} rows are ragged; expected {len(names)} fields in each")
+        raise DataError(
+            where,
+            f"some rows are ragged; expected {len(names)} fields in each",
+            detail=f"{len(ragged)} of {len(ragged) + table.num_rows} rows",
+        )
     return table
 
 
@@ -66,4 +70,4 @@ def utf8(data: bytes, where: str) -> str:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise DataError(where, f"is not UTF-8 from line {line} on; expected text in UTF-8") from None
+        raise DataError(where, "is not UTF-8; expected text in UTF-8", detail=f"from line {line} on") from None

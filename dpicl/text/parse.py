@@ -80,7 +80,7 @@ def labelled_texts(fields: Fields, contract: TextContract, where: str, *, part: 
     filled = table.filter(pc.not_equal(table.column("text"), ""))
     empty = table.num_rows - filled.num_rows
     if empty and not (isinstance(contract.task, FreeText) and filled.num_rows):
-        raise DataError(where, f"{empty} of {table.num_rows} texts are empty; expected something in every one")
+        raise DataError(where, "some texts are empty; expected something in every one", detail=f"{empty} of {table.num_rows} texts")
     return filled
 
 
