@@ -7,8 +7,11 @@ the rule, stands apart (`details`): the command line prints it on the terminal a
 from __future__ import annotations
 
 from typing import Any, Self
+from weakref import WeakKeyDictionary
 
 _SHOWN_CHARACTERS = 300
+_DETAILS: WeakKeyDictionary[BaseException, str] = WeakKeyDictionary()
+"""Beside the errors: what shows, stores or pickles an error with all its attributes has none of it."""
 
 
 class DpiclError(Exception):
@@ -17,26 +20,21 @@ class DpiclError(Exception):
     Control and direction marks in a message are escaped: it may reach a terminal, a log or a page.
     """
 
-    _private: tuple[str, ...] = ("_details",)
-    """Attributes that stay in this process: a pickled error may be stored, as orchestrators store them."""
-    _details = ""
-
     def __init__(self, message: str = "") -> None:
         super().__init__(escaped(message))
 
     def details(self) -> str:
         """The sentence for the person who may see the rows: with counts of private rows, which `str` never has."""
-        return self._details or str(self)
+        return _DETAILS.get(self) or str(self)
 
     def with_details(self, sentence: str) -> Self:
         """The error, with this for `details`."""
-        self._details = escaped(sentence)
+        _DETAILS[self] = escaped(sentence)
         return self
 
     def __reduce__(self) -> Any:
         """Errors cross processes, as public facts; pickle's own way would call the constructor with the message alone."""
-        public = {name: value for name, value in vars(self).items() if name not in self._private}
-        return BaseException.__new__, (type(self), *self.args), public
+        return BaseException.__new__, (type(self), *self.args), vars(self)
 
 
 def escaped(text: str) -> str:
@@ -67,15 +65,12 @@ class DataError(DpiclError):
     The message names the file, the column, the rule and the fix: public facts, whatever the rows hold. A name that only the source has is
     one of them, but where the header may be a row (`dpicl.tabular.reading.parse.check_columns`).
 
-    Attributes:
-        count: how many values break the rule; like `detail`, what else rows tell, only in `details()`.
+    Args:
+        count: how many values break the rule; like `detail`, what else rows tell, it is in `details()` alone.
     """
 
-    _private = ("_details", "count")
-    count: int | None = None
-
     def __init__(self, where: str, rule: str, *, column: str = "", count: int | None = None, detail: str = "") -> None:
-        self.where, self.rule, self.column, self.count = where, rule, column, count
+        self.where, self.rule, self.column = where, rule, column
         sentence = f"{where}: {f'column {column!r}: ' if column else ''}{rule}"
         super().__init__(sentence)
         counted = "" if count is None else f"{count} {'value' if count == 1 else 'values'}"

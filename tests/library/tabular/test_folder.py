@@ -90,7 +90,10 @@ BAD: dict[str, tuple[Callable[[pa.Table], pa.Table], str]] = {
     "a column is missing": (lambda table: table.drop_columns(["age"]), "'age': is not among the columns"),
     "a column too many": (lambda table: table.append_column("shoe", pa.array([SECRET] * 9)), "column 'shoe': is not in the contract"),
     "text in place of a number": (_replaced("height", [SECRET] * 9), "'height': is not a finite number (9 values)"),
-    "nulls": (_replaced("age", [1, None, 3, None, 5, 6, 7, 8, 9]), "'age': is empty; expected a value in every row, or `nullable: true` (2 values)"),
+    "nulls": (
+        _replaced("age", [1, None, 3, None, 5, 6, 7, 8, 9]),
+        "'age': is empty; expected a value in every row, or `nullable: true` (2 values)",
+    ),
     "a fraction": (_replaced("age", [1.5] + [2.0] * 8), "'age': is not a whole number (1 value)"),
     "NaN": (_replaced("height", [float("nan")] * 2 + [1.0] * 7), "'height': is not a finite number (2 values)"),
     "an unknown category": (_replaced("colour", pa.array([SECRET] + ["red"] * 8).dictionary_encode()), "one of the 3 categories (1 value)"),

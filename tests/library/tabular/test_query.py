@@ -110,7 +110,10 @@ REFUSED = {
     "other columns": ("SELECT age, height, colour, y, note FROM people", "query: column 'note': is not in the contract"),
     "a column twice": ("SELECT age, age, height, colour, y FROM people", "has a name that stands twice"),
     "text for a number": ("SELECT age, note AS height, colour, y FROM people", "'height': is not a finite number (4 values)"),
-    "nulls": ("SELECT NULL::int AS age, height, colour, y FROM people", "'age': is empty; expected a value in every row, or `nullable: true` (4 values)"),
+    "nulls": (
+        "SELECT NULL::int AS age, height, colour, y FROM people",
+        "'age': is empty; expected a value in every row, or `nullable: true` (4 values)",
+    ),
     "a date": ("SELECT now() AS age, height, colour, y FROM people", "'age': is not a whole number (4 values)"),
     "an array": ("SELECT ARRAY[age] AS age, height, colour, y FROM people", "'age': holds neither numbers nor text"),
     "json": ("""SELECT '{"a": 1}'::json AS age, height, colour, y FROM people""", "'age': holds neither numbers nor text"),
