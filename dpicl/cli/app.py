@@ -28,6 +28,7 @@ from dpicl.cli.terminal import QUIET, check_state, say
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
 from dpicl.leaving import INTERRUPTED
+from dpicl.printable import filter_streams
 
 
 class _Commands(TyperGroup):
@@ -220,6 +221,7 @@ contribute(app, "serve", "deploy", "metrics", *others())
 
 def main() -> None:
     """Entry point: a user's mistake becomes one sentence on standard error and exit code 2."""
+    filter_streams()
     try:
         code = app(standalone_mode=False)
     except TyperException as error:
