@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import NoReturn
 
 SIGNALS = tuple(sign for sign in signal.Signals if sign.name in ("SIGINT", "SIGTERM", "SIGHUP"))  # not every system has the last
-INTERRUPTED = 130
-"""Exit code, as shells give it."""
+INTERRUPTED = 128 + signal.SIGINT
+"""Exit code, as shells give it: of a termination it is 143."""
 _GONE_SECONDS = 2.0
 PASSING: dict[Path, Path | None] = {}
 """What goes where this process is stopped, unless another one holds a lock that is named beside it."""
@@ -44,14 +44,14 @@ def sweep(folder: Path) -> None:
         shutil.rmtree(left, ignore_errors=True)
 
 
-def leave(sentence: str) -> NoReturn:
-    """End this process and its fork server's processes, remove what is passing, and print a sentence; exit code 130."""
-    for sign in SIGNALS:
-        signal.signal(sign, signal.SIG_IGN)
+def leave(sentence: str, sign: int = signal.SIGINT) -> NoReturn:
+    """End this process and its fork server's processes, remove what is passing, and print a sentence; the exit code says by which signal."""
+    for ignored in SIGNALS:
+        signal.signal(ignored, signal.SIG_IGN)
     module = sys.modules.get("multiprocessing.forkserver")
     workers = getattr(getattr(module, "_forkserver", None), "_forkserver_pid", None) or 0
     paths = [str(part or "") for pair in tuple(PASSING.items()) for part in pair]
-    program = [sys.executable, "-I", "-S", __file__, str(workers), sentence, *paths]
+    program = [sys.executable, "-I", "-S", __file__, str(workers), str(128 + sign), sentence, *paths]
     # Back to back, and both without letting another thread run: nobody here sees that the workers are gone.
     for kill in (os.killpg, os.kill) if workers else ():
         with suppress(ProcessLookupError):  # of a fork server that has only just been started, and has no group yet (`own_group`)
@@ -59,7 +59,7 @@ def leave(sentence: str) -> NoReturn:
     os.execv(program[0], program)  # noqa: S606 - our own file
 
 
-def _remove(workers: int, sentence: str, *paths: str) -> NoReturn:
+def _remove(workers: int, code: int, sentence: str, *paths: str) -> NoReturn:
     if sys.stdout is not None and sys.stdout.isatty():
         with suppress(OSError):
             os.write(1, b"\x1b[?25h\n")  # a bar hides the cursor
@@ -81,7 +81,7 @@ def _remove(workers: int, sentence: str, *paths: str) -> NoReturn:
                 gone.unlink()
     with suppress(OSError):  # the terminal may be gone
         os.write(2, f"{sentence}\n".encode())
-    os._exit(INTERRUPTED)
+    os._exit(code)
 
 
 def _is_mine(lock: str) -> bool:
@@ -93,4 +93,4 @@ def _is_mine(lock: str) -> bool:
 
 
 if __name__ == "__main__":
-    _remove(int(sys.argv[1]), *sys.argv[2:])
+    _remove(int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:])

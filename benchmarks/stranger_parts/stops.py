@@ -59,7 +59,7 @@ class Stop:
     seconds: float
     """Until no process of the run was left."""
     is_clean: bool
-    """One sentence with exit code 130, or the run had just ended."""
+    """One sentence with the exit code of the signal, or the run had just ended."""
     private_files: tuple[str, ...]
     is_same: bool
     """Results and releases, and what was charged, after the run was resumed."""
@@ -137,7 +137,7 @@ def stopped(place: Place, moment: Moment, length: float) -> tuple[float, bool]:
     finally:
         end(process)
     lines = talk(said)
-    is_stopped = process.returncode == 130 and len(lines) == 1 and lines[0].startswith("dpicl: interrupted; ")
+    is_stopped = process.returncode == 128 + moment.sign and len(lines) == 1 and lines[0].startswith("dpicl: interrupted; ")
     is_clean = is_stopped or (process.returncode == 0 and not lines)
     if not is_clean:
         print(f"{moment}: exit code {process.returncode}\n{said}", file=sys.stderr)
@@ -185,7 +185,7 @@ def measure(figures: Figures, count: int = MOMENTS, seed: int = SEED) -> None:
             print(f"{moment}: {stops[-1]}", file=sys.stderr)
     figures.at_least("stops gone in 10 s", sum(stop.seconds <= 10 for stop in stops) / len(stops), 1)
     figures.at_most("slowest stop", max(stop.seconds for stop in stops), 10, " s")
-    figures.at_least("stops of one sentence and exit code 130", sum(stop.is_clean for stop in stops) / len(stops), 1)
+    figures.at_least("stops of one sentence and the exit code of the signal", sum(stop.is_clean for stop in stops) / len(stops), 1)
     figures.exactly("private files left", sum(len(stop.private_files) for stop in stops), 0)
     figures.at_least("resumed to same bytes", sum(stop.is_same for stop in stops) / len(stops), 1)
 

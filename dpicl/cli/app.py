@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -225,7 +226,7 @@ def main() -> None:
     try:
         code = app(standalone_mode=False)
     except TyperException as error:
-        text = error.format_message()
+        text = _as_typed(error.format_message())
         if "\n" in text:  # the help of a command group without a command
             print(text, file=sys.stderr)
             sys.exit(2)
@@ -238,6 +239,13 @@ def main() -> None:
     if code == INTERRUPTED:
         print(INTERRUPTION, file=sys.stderr)
     sys.exit(code)
+
+
+def _as_typed(text: str) -> str:
+    """An option that a command has not is named as it was typed, not by what it means where there is one."""
+    for name in (word.removeprefix("--").partition("=")[0] for word in sys.argv if word.startswith("--")):
+        text = re.sub(rf"(No such option: )--{SAME.get(name, name)}\b", rf"\g<1>--{name}", text) if name in SAME else text
+    return text
 
 
 def _refuse(sentence: str) -> NoReturn:

@@ -9,7 +9,7 @@ from rich.console import Console
 from dpicl.accounting.ledger import Account
 from dpicl.cli.json_output.budgets import ChargedRelease, SpentAccount
 from dpicl.cli.terminal import console, errors, new_table, note, number, say, say_json
-from dpicl.engine.caps import declared_accounts, differing_caps
+from dpicl.engine.caps import declared_accounts, differing_caps, refused_contracts
 from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.receipts import write_cap
 from dpicl.engine.settings import Settings
@@ -48,6 +48,7 @@ def print_accounts(*, as_json: bool) -> None:
                     releases=entries,
                 )
             )
+    note(*(f"warning: {sentence}" for sentence in refused_contracts(settings)), to=errors)
     if as_json:
         say_json(lines)
         warn_of_caps(declared_accounts(settings), settings, errors)

@@ -26,6 +26,7 @@ from dpicl.yaml_file import read_declaration
 
 _KINDS = {"binary": "yes or no", "classes": "classes", "number": "a number, in bins", "none": "nothing is predicted"}
 _LETTERS = 160
+_REFUSED = ("–", "–", "its contract is refused; `dpicl contract check` says why")
 """Of a prompt, as many as are printed."""
 
 
@@ -162,7 +163,7 @@ def print_data_sets(settings: Settings) -> None:
         try:
             source = settings.contract(name).source
         except DpiclError:  # a first contract, perhaps, which is not filled in
-            table.add_row(name, "–", "–", "its contract is refused; `dpicl contract check` says why")
+            table.add_row(name, *_REFUSED)
             continue
         ways = {way.lower(): way for way in ("bundled", "file", "folder", "deliveries", "query", "OpenML", "UCI")}
         rows_from = ", ".join(way for field, way in ways.items() if getattr(source, field))
@@ -174,7 +175,11 @@ def print_data_sets(settings: Settings) -> None:
             available = "yes" if is_here or any(settings.cache.glob(f"{name}*")) else "no"
         table.add_row(name, rows_from, available, source.licence)
     for name in settings.text_names():
-        contract = settings.texts(name)
+        try:
+            contract = settings.texts(name)
+        except DpiclError:
+            table.add_row(name, *_REFUSED)
+            continue
         try:
             find_texts(contract, data_folder=settings.data, cache_folder=settings.cache)
             available = "yes"

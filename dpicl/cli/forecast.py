@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict
 
 from dpicl.cli.json_output.budgets import ForecastAccount
-from dpicl.cli.terminal import console, new_table, note, number, say_json
+from dpicl.cli.terminal import console, errors, new_table, note, number, say, say_json
+from dpicl.engine.caps import refused_contracts
 from dpicl.engine.forecast import forecast
 from dpicl.engine.forecast_series import series_forecasts
 from dpicl.engine.pipelines import Pipeline, load_pipelines, override
@@ -31,6 +32,7 @@ def print_forecasts(*, as_json: bool) -> None:
                 lines.append(ForecastAccount(pipeline=name, is_enough=line.is_enough, **{**asdict(line), "lasts_until": day}))
         except DpiclError as error:  # after the pipelines that can be forecast
             refused.append(error)
+    note(*(f"warning: {sentence}" for sentence in refused_contracts(settings)), to=errors)
     if as_json:
         say_json(lines)
     else:
@@ -40,6 +42,7 @@ def print_forecasts(*, as_json: bool) -> None:
             *_uncharged(scheduled),
             *(one.sentence for one in series_forecasts(settings)),
         )
+    say(*(f"dpicl: {error.details()}" for error in refused[1:]), to=errors)
     if refused:
         raise refused[0]
 

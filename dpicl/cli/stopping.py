@@ -40,7 +40,7 @@ def tell_when_stopped(tell: Callable[[], object]) -> None:
 
 def leave_when_told() -> None:
     """From now on a signal ends this process at once."""
-    _listen(lambda *_: leave(_sentence))
+    _listen(lambda sign, _: leave(_sentence, sign))
 
 
 def stop_listening() -> None:
@@ -78,7 +78,7 @@ def stoppable(command: Callable[Arguments, Result]) -> Callable[Arguments, Resul
     def waiting(*arguments: Arguments.args, **options: Arguments.kwargs) -> Result:
         if threading.current_thread() is not threading.main_thread():
             return command(*arguments, **options)
-        is_stopped: SimpleQueue[bool] = SimpleQueue()
+        ends: SimpleQueue[int | None] = SimpleQueue()
         results: list[Result] = []
         errors: list[BaseException] = []
 
@@ -87,15 +87,15 @@ def stoppable(command: Callable[Arguments, Result]) -> Callable[Arguments, Resul
                 results.append(command(*arguments, **options))
             except BaseException as error:  # noqa: BLE001 - raised below
                 errors.append(error)
-            is_stopped.put(False)
+            ends.put(None)
 
         with handlers_kept():
-            _listen(lambda *_: is_stopped.put(True))
+            _listen(lambda sign, _: ends.put(sign))
             threading.Thread(target=copy_context().run, args=(work,), daemon=True).start()
-            if _first(is_stopped):
+            if (sign := _first(ends)) is not None:
                 leave_when_told()  # a second signal does not wait for what follows
                 _tell_all()
-                leave(_sentence)
+                leave(_sentence, sign)
         if errors:
             raise errors[0]
         return results[0]
@@ -104,7 +104,7 @@ def stoppable(command: Callable[Arguments, Result]) -> Callable[Arguments, Resul
     return waiting
 
 
-def _first(queue: SimpleQueue[bool]) -> bool:
+def _first(queue: SimpleQueue[int | None]) -> int | None:
     while True:
         try:
             return queue.get(timeout=_LISTEN_SECONDS)  # a signal that the system gives to another thread is heard only then

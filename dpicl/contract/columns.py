@@ -38,7 +38,7 @@ class NumberColumn(Frozen):
     @classmethod
     def _ordered(cls, value: tuple[float, float]) -> tuple[float, float]:
         if not value[0] < value[1] or max(map(abs, value)) > 2**53:
-            raise ValueError(f"got {list(value)}; expected [low, high] with low < high, both exact as doubles")
+            raise ValueError(f"got {list(value)}; expected [low, high] with low < high, both from -2^53 to 2^53")
         return value
 
 
@@ -84,6 +84,14 @@ class DateColumn(IntegerColumn):
             if isinstance(content.get(key), list | tuple)
         }
         return {**content, **counted}
+
+    @model_validator(mode="after")
+    def _of_calendar(self) -> DateColumn:
+        try:
+            _ = [self.text(end) for end in self.bounds]
+        except (OverflowError, ValueError):
+            raise ValueError(f"got {list(self.bounds)}; expected bounds in the years 1 to 9999, such as 2015-01-01") from None
+        return self
 
     def text(self, value: float) -> str:
         """A number of days or seconds as people write it."""

@@ -15,7 +15,7 @@ from dpicl.contract.rules import check_public_digest, check_public_queries, chec
 from dpicl.contract.series import check_series, check_text_series
 from dpicl.contract.text import FreeText, TextContract
 from dpicl.contract.text_source import PUBLISHED
-from dpicl.errors import DeclarationError
+from dpicl.errors import DeclarationError, DpiclError
 from dpicl.yaml_file import parse_yaml, read_declaration, validate
 
 
@@ -25,6 +25,16 @@ def parse_contract(content: Any, file: str) -> Contract | TextContract:
     Raises:
         DeclarationError: names file, key, rule and expected shape.
     """
+    try:
+        return _checked(content, file)
+    except DpiclError:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever it says, one contract stops no command on others
+        rule = f"cannot be followed ({type(error).__name__})"
+        raise DeclarationError(file, "", rule, "a contract as docs/reference/contract.md has it; please report this one") from None
+
+
+def _checked(content: Any, file: str) -> Contract | TextContract:
     kind = content.get("kind") if isinstance(content, dict) else None
     if kind is None:
         table = validate(Contract, content, file)

@@ -10,7 +10,7 @@ from dpicl.accounting.ledger import Account
 from dpicl.engine.accounts import bind_account, stated_account
 from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.settings import Settings
-from dpicl.errors import DpiclError
+from dpicl.errors import DeclarationError, DpiclError
 
 
 def declared_accounts(settings: Settings) -> list[Account]:
@@ -25,6 +25,17 @@ def declared_accounts(settings: Settings) -> list[Account]:
                     stated = stated_account(contract)
                     accounts.append(replace(stated, name=bind_account(ledger, stated, contract, settings).name))
     return accounts
+
+
+def refused_contracts(settings: Settings) -> list[str]:
+    """A sentence for each of the user's contracts that breaks a rule, so that nothing else is said of it."""
+    refused = []
+    for name in settings.own_names():
+        try:
+            settings.declared(name)
+        except DeclarationError as error:
+            refused.append(f"a contract is left out: {error}")
+    return refused
 
 
 def differing_caps(accounts: Iterable[Account], settings: Settings) -> list[str]:

@@ -11,12 +11,15 @@ from dataclasses import asdict, dataclass, replace
 from dpicl.accounting.guarantee import Guarantee, Neighbours, to_person, to_replace_one
 from dpicl.contract.declared import Declared
 from dpicl.contract.models import Contract
+from dpicl.errors import ParameterError
 from dpicl.evaluation import Metrics, Result
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
 
 ZERO_SHOT = Cell("zero-shot", shots=0)
 MAJORITY = Cell("majority")
+MOST_COLUMNS = 500
+"""Of methods that look at every pair of columns again for each column that joins: minutes at so many, hours at 2,000."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,13 @@ def shots_of(cell: Cell) -> int:
     """Of a cell that has demonstrations."""
     assert cell.shots is not None
     return cell.shots
+
+
+def check_width(contract: Contract, method: str) -> None:
+    """Raises ParameterError: there are more than MOST_COLUMNS."""
+    if len(contract.columns) > MOST_COLUMNS:
+        expected = f"at most {MOST_COLUMNS:,} of {method}, which takes hours for more, or a method such as aim_tabicl, gdp_tabicl or tab_pe"
+        raise ParameterError("columns", len(contract.columns), expected)
 
 
 def draws_for(contract: Declared, seed: int) -> Draws:

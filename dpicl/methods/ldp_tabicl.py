@@ -30,7 +30,7 @@ from dpicl.contract.models import Contract
 from dpicl.errors import ParameterError, PrivacyError
 from dpicl.methods.base import Trust
 from dpicl.methods.collection import Collection
-from dpicl.methods.common import Cost, epsilon_of
+from dpicl.methods.common import Cost, check_width, epsilon_of
 from dpicl.methods.ldp_collection import (
     Collected,
     collect,
@@ -84,6 +84,7 @@ class LdpTabicl(RowMethod[Collected]):
 
     def refuse(self, contract: Contract, unit: Unit) -> None:
         """The number of clients is seen without noise: no row's content may decide whether it is one."""
+        check_width(contract, self.name)
         if contract.privacy.budget.benchmark:
             return
         for key, states in (("split", contract.split is not None), ("source.missing", contract.source.missing is not None)):

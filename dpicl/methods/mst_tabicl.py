@@ -36,7 +36,7 @@ from dpicl.contract.models import Contract
 from dpicl.errors import ParameterError, PrivacyError
 from dpicl.mechanisms.noisy_steps import GaussianTotal, PureBudget, StepBudget
 from dpicl.methods.central_rows import CentralRows
-from dpicl.methods.common import Cost, epsilon_of, for_unit
+from dpicl.methods.common import Cost, check_width, epsilon_of, for_unit
 from dpicl.methods.counted_horizon import charged_together, horizon_facts, no_whole_table
 from dpicl.methods.mst_series import VERSION, Series
 from dpicl.methods.options import MstOptions
@@ -77,7 +77,10 @@ class MstTabicl(CentralRows[Counts]):
         return {**usual, **({"noise": "gaussian"} if self.is_series(contract) else {})}
 
     def refuse(self, contract: Contract, unit: Unit) -> None:
-        """A structure is chosen for a series, which has Gaussian noise. Raises ParameterError: the options say otherwise."""
+        """A structure is chosen for a series, which has Gaussian noise. Raises ParameterError: the options say otherwise, or there are
+        many columns.
+        """
+        check_width(contract, self.name)
         chosen = unit.chosen(self.options)
         if chosen.structure is not None and not self.is_series(contract):
             raise ParameterError(

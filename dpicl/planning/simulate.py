@@ -22,7 +22,7 @@ from threadpoolctl import threadpool_limits
 
 from dpicl.contract.columns import CategoryColumn
 from dpicl.contract.models import Contract
-from dpicl.errors import DpiclError
+from dpicl.errors import DpiclError, ParameterError
 from dpicl.methods import METHODS, Options, tabular, unit_of
 from dpicl.methods.common import epsilon_of
 from dpicl.methods.tabular_method import TabularMethod
@@ -34,7 +34,7 @@ from dpicl.tabular.reading.encode import LocalEncoding, encode_queries
 from dpicl.tabular.values import RowForm, central_form
 from dpicl.types import PrivateTable, QueryTable, ReleasedGroups
 
-MOST_PAIRS = 45
+MOST_PAIRS, MOST_COLUMNS = 45, 200
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,10 @@ class Candidate:
 
 
 def candidates(contract: Contract, epsilons: Sequence[float]) -> tuple[list[Candidate], dict[str, str]]:
-    """What all methods on tables propose for a contract; and of those that it refuses, why."""
+    """What all methods on tables propose for a contract; and of those that it refuses, why. Raises ParameterError: simulating it takes hours."""
+    if len(contract.columns) > MOST_COLUMNS:
+        expected = f"at most {MOST_COLUMNS} in a plan, which takes hours for more; without one, choose aim_tabicl"
+        raise ParameterError("columns", len(contract.columns), expected)
     chosen, refused = [], {}
     for name, method in METHODS.items():
         if isinstance(method, TabularMethod):

@@ -1,4 +1,4 @@
-"""A command that is told to stop, at any moment and in any way: one sentence, exit code 130, and nothing left that must not stay."""
+"""A command that is told to stop, at any moment and in any way: one sentence, the exit code of the signal, and nothing left that must not stay."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_no_command_can_hold_on(tmp_path: Path, sign: signal.Signals, again: boo
         _, err = process.communicate(timeout=60)
     finally:
         end(process)
-    assert process.returncode == 130 and err == f"{REPEAT}\n" and not rows.exists()
+    assert process.returncode == 128 + sign and err == f"{REPEAT}\n" and not rows.exists()
     assert time.monotonic() - began < 10
 
 
@@ -117,7 +117,7 @@ def test_while_a_command_is_imported(place: Place, sign: signal.Signals) -> None
     until(lambda: hears(process.pid), 60, "the first line of ours", every=0.001)
     os.killpg(process.pid, sign)
     _, err = process.communicate(timeout=60)
-    assert (process.returncode, err) == (130, f"{REPEAT}\n")
+    assert (process.returncode, err) == (128 + sign, f"{REPEAT}\n")
 
 
 def _stop_when(place: Place, arguments: tuple[str, ...], seen: Callable[[], bool], sign: signal.Signals) -> tuple[int, str]:
@@ -144,7 +144,7 @@ def test_a_stopped_release_leaves_no_row_and_no_file(place: Place, command: str,
     out.parent.mkdir()
     arguments = (command, name, "--epsilon", "1", "--out", str(out), *(("--as", "csv") if command == "protect" else ()))
     folder = place.home / "private" / name
-    assert _stop_when(place, arguments, lambda: any(folder.glob("*/*")), sign) == (130, f"{REPEAT}\n")
+    assert _stop_when(place, arguments, lambda: any(folder.glob("*/*")), sign) == (128 + sign, f"{REPEAT}\n")
     assert not list(folder.iterdir()) and not list(out.parent.iterdir()) and not list(pids(place))
     assert not list((place.home / "runs").glob("*"))
     assert place.dpicl(*arguments).returncode == 0 and len(list(out.parent.iterdir())) == 2
@@ -200,7 +200,7 @@ def test_a_stopped_query_is_asked_again_for_nothing(place: Place, sign: signal.S
     install_texts(place, letters("notes", private=True), lines(records(40)), lines(records(4)))
     arguments = ("ask", "who is there?", "--account", "notes", "--model", "fake", "--shots", "1", "--count", "2", "--epsilon", "2")
     slots = place.home / "private" / "journals"
-    assert _stop_when(place, arguments, lambda: any(slots.glob("*/slots/*.json")), sign) == (130, f"{REPEAT}\n")
+    assert _stop_when(place, arguments, lambda: any(slots.glob("*/slots/*.json")), sign) == (128 + sign, f"{REPEAT}\n")
     again = place.dpicl(*arguments)
     assert again.returncode == 0 and "query 1 of 2" in again.stderr and len(again.stdout.splitlines()) == 1
 
@@ -219,7 +219,7 @@ def test_a_run_on_prefect_that_is_stopped_as_its_workers_start_says_one_sentence
         until(lambda: not list(pids(place)), 10, "the end of all processes")
     finally:
         end(process)
-    assert (process.returncode, err) == (130, "dpicl: interrupted; `dpicl run --resume r` continues it\n")
+    assert (process.returncode, err) == (128 + sign, "dpicl: interrupted; `dpicl run --resume r` continues it\n")
     assert time.monotonic() - began < 10
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import logging
-import subprocess
 import sys
 import unicodedata
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from rich.console import Console
 
 from dpicl import printable
 from dpicl.cli import terminal
+from tests.command import run_forked
 
 MARKS = {
     "a colour": "\x1b[31m",
@@ -134,19 +134,14 @@ def contract(folder: Path, name: str) -> None:
 
 
 def run(folder: Path, *typed: str) -> tuple[str, str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "dpicl.cli", *typed],
-        env={
-            "PATH": "/usr/bin",
-            "DPICL_HOME": str(folder / "home"),
-            "DPICL_CONTRACTS": str(folder / "contracts"),
-            "DPICL_DATA": str(folder),
-        },
-        cwd=folder,
-        capture_output=True,
-        check=False,
-    )
-    return done.stdout.decode(), done.stderr.decode()
+    environment = {
+        "PATH": "/usr/bin",
+        "DPICL_HOME": str(folder / "home"),
+        "DPICL_CONTRACTS": str(folder / "contracts"),
+        "DPICL_DATA": str(folder),
+    }
+    done = run_forked(typed, environment, folder, 100)
+    return done.stdout, done.stderr
 
 
 COMMANDS = (
@@ -170,6 +165,7 @@ def test_a_command_on_a_contract_that_moves_the_terminal(tmp_path: Path, typed: 
     assert out + err and moves(out + err) == [] and "Traceback" not in err
 
 
+@pytest.mark.quick("config0")
 @pytest.mark.parametrize(
     "config", [{"model_type": "\x1b[2Jx", "architectures": ["LlamaForCausalLM"]}, {"model_type": "llama\x1b]0;pwned\x07"}, {"\x1b[2J": 1}]
 )

@@ -48,7 +48,7 @@ BROKEN: dict[str, tuple[Callable[[Any], None], str, str]] = {
     "one bound": (put(*AGE, "bounds")([1]), "columns.age.bounds.1", "missing"),
     "bounds without end": (put(*SPENT, "bounds")([0, float("inf")]), "columns.spent.bounds.1", "expected a finite number"),
     "bounds not a number": (put(*SPENT, "bounds")([float("nan"), 1]), "columns.spent.bounds.0", "expected a finite number"),
-    "bounds beyond doubles": (put(*AGE, "bounds")([0, 2**60]), "columns.age.bounds", "exact as doubles"),
+    "bounds beyond doubles": (put(*AGE, "bounds")([0, 2**60]), "columns.age.bounds", "both from -2^53 to 2^53"),
     "step too wide": (put(*SPENT, "step")(1000), "columns.spent", "expected 1 to 2^53 steps between them"),
     "step too fine": (put(*SPENT, "step")(1e-300), "columns.spent", "expected 1 to 2^53 steps between them"),
     "step zero": (put(*SPENT, "step")(0), "columns.spent.step", "expected greater than 0"),
