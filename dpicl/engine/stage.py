@@ -7,6 +7,7 @@ arose; no message of a library, which may quote a value, gets out.
 
 from __future__ import annotations
 
+import errno
 import functools
 import time
 import traceback
@@ -22,6 +23,8 @@ from dpicl.engine.run_folder import UnitFolder, open_unit, settings_of_run
 from dpicl.errors import DataError, DpiclError, RunError
 from dpicl.installed import extra_of
 
+_OF_A_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
+"""Of these errors the file is named, which tells of no row: what to make room on."""
 Place = Literal["owner", "worker", "model worker"]
 """Where a stage is done: in the process that holds the ledger, or on a worker; on one that may open a model."""
 
@@ -49,12 +52,13 @@ def clean_errors(stage: str, function: Callable[..., Any]) -> Callable[..., Any]
         except DataError as error:
             error.__context__ = None  # a library's words, and frames that hold rows
             raise error.with_traceback(None) from None
-        except DpiclError:
+        except (DpiclError, StageFailed):
             raise
         except ImportError as error:
             raise (RunError(needed) if (needed := extra_of(error)) else _unforeseen(stage, error)) from None
         except OSError as error:
-            raise StageFailed(f"{stage}: {error.strerror or type(error).__name__} (errno {error.errno})") from None
+            place = f"{error.filename}: " if error.errno in _OF_A_DISK and error.filename else ""
+            raise StageFailed(f"{stage}: {place}{error.strerror or type(error).__name__} (errno {error.errno})") from None
         except MemoryError:
             raise RunError(f"{stage}: out of memory") from None
         except Exception as error:

@@ -29,7 +29,7 @@ def _named(temporary: Path, path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if str(error.filename) == str(temporary):
+        if error.filename is None or str(error.filename) == str(temporary):  # a full disk names none
             error.filename, error.filename2 = str(path), None
         raise
 
