@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -26,8 +28,16 @@ from dpicl.cli.state import state_app
 from dpicl.cli.stopping import INTERRUPTION, leave_to_python, stoppable
 from dpicl.cli.terminal import QUIET, check_state, say
 from dpicl.engine.settings import Settings
-from dpicl.errors import DpiclError
+from dpicl.errors import DpiclError, ParameterError
 from dpicl.leaving import INTERRUPTED
+from dpicl.yaml_file import is_number
+
+
+def _written_number(parameter: Any, process: Callable[[Any, Any], Any], context: Any, typed: Any) -> Any:
+    """A number of a command, in the notation of files."""
+    if isinstance(typed, str) and not is_number(typed):
+        raise ParameterError(parameter.opts[-1], repr(typed[:40]), "a number such as 10 or 0.5")
+    return process(context, typed)
 
 
 class _Commands(TyperGroup):
@@ -41,6 +51,8 @@ class _Commands(TyperGroup):
             below += getattr(command, "commands", {}).values()
             for parameter in command.params:
                 parameter.metavar = parameter.metavar or str(parameter.name).upper()
+                if getattr(getattr(parameter, "type_descriptor", None), "annotation", None) in (int, float):
+                    parameter.process_value = partial(_written_number, parameter, parameter.process_value)
             command.params.append(quiet)
 
 

@@ -13,7 +13,7 @@ from dpicl.contract.columns import CategoryColumn, DateColumn, IntegerColumn, Re
 from dpicl.contract.declared import Budget, Person
 from dpicl.contract.draft import DATES, UNNAMED, Draft, DraftColumn, assemble, can_be_named
 from dpicl.errors import DeclarationError, DpiclError
-from dpicl.yaml_file import validate
+from dpicl.yaml_file import typed_value, validate
 
 Answer = TypeVar("Answer")
 _NUMBERS: dict[str, type[IntegerColumn | RealColumn]] = {"integer": IntegerColumn, "real": RealColumn, **dict.fromkeys(DATES, DateColumn)}
@@ -57,7 +57,7 @@ def ask_contract(
         return text
 
     def row_count(text: str) -> int:
-        return validate(Person, {"id_column": "who", "max_rows": text}, "person").max_rows
+        return validate(Person, {"id_column": "who", "max_rows": typed_value(text)}, "person").max_rows
 
     def rows_in_all(text: str) -> int | None:
         if text and not (text.isdecimal() and int(text)):
@@ -68,7 +68,7 @@ def ask_contract(
     draft = assemble(list(described.values()), outcome, values, "the answers", population=total, **others)
     cap = _ask(
         "epsilon that all releases of these rows together may cost",
-        lambda text: cast(float, validate(Budget, {"epsilon": text}, "budget").epsilon),
+        lambda text: cast(float, validate(Budget, {"epsilon": typed_value(text)}, "budget").epsilon),
         epsilon or f"{suggest(draft):g}",
     )
     person = _ask("column that identifies a person, if a person may have several rows; else empty", id_column, "")
@@ -152,7 +152,8 @@ def _ask_values(column: DraftColumn) -> DraftColumn:
         stated = split_values(text)
         if len(stated) != 2:
             raise typer.BadParameter(f"expected two comma-separated {'dates' if column.type in DATES else 'numbers'}, the lowest first")
-        read = validate(_NUMBERS[column.type], {"type": column.type, "bounds": stated}, column.name)
+        values = stated if column.type in DATES else [typed_value(one) for one in stated]
+        read = validate(_NUMBERS[column.type], {"type": column.type, "bounds": values}, column.name)
         return replace(column, bounds=(stated[0], stated[1]) if column.type in DATES else read.bounds)
 
     if column.type == "category":

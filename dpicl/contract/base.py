@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, cast
 
 from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    GetCoreSchemaHandler,
     SerializationInfo,
     SerializerFunctionWrapHandler,
     StringConstraints,
@@ -16,6 +17,7 @@ from pydantic import (
     model_serializer,
     model_validator,
 )
+from pydantic_core import core_schema
 
 _NAME = r"""[^\s{}\[\]!:,;"'\\/.\x00-\x1f-]"""
 Name = Annotated[str, StringConstraints(pattern=rf"^{_NAME}([^{{}}\[\]!:\"\\\x00-\x1f]{{0,62}}[^\s{{}}\[\]!:\"\\\x00-\x1f])?$")]
@@ -43,6 +45,46 @@ def _as_fraction(value: Any) -> Any:
 Rate = Annotated[Fraction, BeforeValidator(_as_fraction)]
 
 
+_MOST = 2**63
+
+
+def _number(value: Any, expected: str = "a number as JSON writes it, without quotes") -> Any:
+    """Neither a text nor `true`, which pydantic would take for numbers."""
+    if isinstance(value, str | bytes | bool):
+        raise ValueError(f"got {str(value)[:40]!r}; expected {expected}")  # noqa: TRY004 - which pydantic gives file and key
+    if isinstance(value, int) and not -_MOST <= value < _MOST:
+        raise ValueError("got a number beyond 64 bits; expected a smaller one")
+    return value
+
+
+def _whole_number(value: Any) -> Any:
+    return _number(value, "a whole number as JSON writes it, without quotes")
+
+
+def _true_or_false(value: Any) -> Any:
+    if not isinstance(value, bool):
+        raise ValueError(f"got {str(value)[:40]!r}; expected true or false, without quotes")  # noqa: TRY004 - the same
+    return value
+
+
+_AS_THEY_ARE = ("keys_schema", "serialization", "metadata")
+_CHECKS = {"int": _whole_number, "float": _number, "bool": _true_or_false}
+
+
+def _strictly(schema: Any) -> Any:
+    """A schema of pydantic in which numbers, true and false are written in one way each; the keys of a mapping are text in any case."""
+    if isinstance(schema, list | tuple):
+        return type(schema)(_strictly(part) for part in schema)
+    if not isinstance(schema, dict):
+        return schema
+    kind = schema.get("type")
+    if kind == "function-before" and schema["function"].get("function") in _CHECKS.values():
+        return schema
+    if isinstance(kind, str) and kind in _CHECKS:
+        return core_schema.no_info_before_validator_function(_CHECKS[kind], cast(Any, schema))
+    return {name: part if name in _AS_THEY_ARE else _strictly(part) for name, part in schema.items()}
+
+
 TODAY = {"keys": "today"}
 """Context of `model_dump` for people to read: keys as they are called today."""
 
@@ -59,6 +101,10 @@ class Frozen(BaseModel):
     """Keys that were added later."""
     earlier: ClassVar[dict[str, str]] = {}
     """{key: its earlier name}; both are read, and the earlier one is serialised."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        return cast(core_schema.CoreSchema, _strictly(handler(source)))
 
     @model_validator(mode="before")
     @classmethod

@@ -69,7 +69,7 @@ SMALL = ("--epsilons", "4", "--seeds", "0", "--shots", "2")
         ),
         (("few-shot-demo", "--generator", "nobody"), "model 'nobody' is unknown"),
         (("few-shot-demo", "--writer", "nobody"), "model 'nobody' is unknown"),
-        (("few-shot-demo", "--epsilons", "0"), "expected a number > 0, or inf"),
+        (("few-shot-demo", "--epsilons", "0"), "expected a number >= 1e-06, or inf"),
         (("few-shot-demo", "--shots", "0"), "expected greater than or equal to 1"),
         (
             ("few-shot-table-1", "--datasets", "trec"),
