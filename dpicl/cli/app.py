@@ -52,7 +52,7 @@ class _Commands(TyperGroup):
             for parameter in command.params:
                 parameter.metavar = parameter.metavar or str(parameter.name).upper()
                 if getattr(getattr(parameter, "type_descriptor", None), "annotation", None) in (int, float):
-                    parameter.process_value = partial(_written_number, parameter, parameter.process_value)
+                    vars(parameter)["process_value"] = partial(_written_number, parameter, parameter.process_value)
             command.params.append(quiet)
 
 
