@@ -138,6 +138,11 @@ class Draft:
         person = (
             "" if self.person else "# A person may have several rows? privacy: {unit: person, person: {id_column: …, max_rows: …}, …}\n"
         )
+        if self.person and self.looked:
+            person = (
+                f"# {_json(self.person[0])} repeats, as if it named persons: `unit: person` protects all rows of one, of whom at most `max_rows` enter,\n"
+                "# and a release costs that many times a row's. If it names none, take `unit` and `person` out, and put it under `ignore`.\n"
+            )
         sizes = "  # cap of all releases; 1 is enough for thousands of rows\n# population: about how many rows, as publicly known, never counted"
         if self.population is not None:
             sizes = f"  # cap of all releases\npopulation: {self.population}  # as publicly known, never counted"
