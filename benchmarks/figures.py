@@ -56,11 +56,12 @@ Part = Callable[[Figures], None]
 
 def name_of(part: Part) -> str:
     """A part's name: its function's, or its module's where the function is `measure`."""
-    return part.__name__ if part.__name__ != "measure" else part.__module__.rpartition(".")[2]
+    spec = part.__globals__["__spec__"]  # the module's own name, also where it is the program
+    return part.__name__ if part.__name__ != "measure" else spec.name.rpartition(".")[2]
 
 
-def bench(parts: Sequence[Part]) -> None:
-    """Measure the parts that the command line names, or all of them in their order."""
+def bench(parts: Sequence[Part], after: Part | None = None) -> None:
+    """Measure the parts that the command line names, or all of them in their order; then do what goes by all their figures."""
     known, figures = {name_of(part): part for part in parts}, Figures()
     if unknown := [name for name in sys.argv[1:] if name not in known]:
         sys.exit(f"{', '.join(unknown)}: no part; expected some of {', '.join(known)}")
@@ -69,6 +70,8 @@ def bench(parts: Sequence[Part]) -> None:
         print(f"measuring {name} …", flush=True)
         known[name](figures)
         print(f"{name}: {time.perf_counter() - started:.0f} s", flush=True)
+    if after is not None:
+        after(figures)
     figures.finish()
 
 
