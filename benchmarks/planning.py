@@ -28,7 +28,7 @@ from dpicl.tabular.reading.parse import typed_table
 from dpicl.tabular.reading.source import load_source
 from dpicl.types import PrivateTable
 
-EPSILONS, TABLES, REPEATS, FRESH, MOST_REAL = (0.3, 1.0, 3.0), sized(20, 1), sized(5, 1), 5000, sized(20_000, 1000)
+EPSILONS, TABLES, REPEATS, FRESH, MOST_REAL = sized((0.3, 1.0, 3.0), (1.0,)), sized(20, 1), sized(5, 1), 5000, sized(20_000, 1000)
 Made = tuple[dict[str, np.ndarray], dict[str, dict[str, Any]], np.ndarray]
 """Columns, as a contract declares them, and labels of 0 and 1."""
 
@@ -229,7 +229,7 @@ def _outlook(plan: TablePlan, way: Candidate, epsilon: float) -> Outlook:
     )
 
 
-def compare(tables: Iterator[tuple[str, Contract, Population]], populations: int | None = None) -> Compared:
+def compare(tables: Iterator[tuple[str, Contract, Population]], populations: int | None = sized(None, 1)) -> Compared:
     """The plan of every table beside what its releases are worth."""
     together = Compared()
     for kind, contract, made in tables:
