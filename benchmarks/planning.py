@@ -229,7 +229,7 @@ def _outlook(plan: TablePlan, way: Candidate, epsilon: float) -> Outlook:
     )
 
 
-def compare(tables: Iterator[tuple[str, Contract, Population]], populations: int | None = sized(None, 1)) -> Compared:
+def compare(tables: Iterator[tuple[str, Contract, Population]], populations: int | None = sized(None, 2)) -> Compared:
     """The plan of every table beside what its releases are worth."""
     together = Compared()
     for kind, contract, made in tables:

@@ -16,7 +16,7 @@ from dpicl.methods.common import ZERO_SHOT, draws_for
 from dpicl.tabular.reading.split import SplitTable
 from dpicl.types import QueryTable
 
-EPSILON, SHOTS, QUERIES, SEEDS = 1.0, 8, sized(40, 4), range(sized(2, 1))
+EPSILON, SHOTS, QUERIES, SEEDS = 1.0, 8, sized(40, 16), range(sized(2, 1))
 GOAL = 0.0
 """Of AUC, above a draw at random, which differs by as much as .2 between two of them on one set."""
 
