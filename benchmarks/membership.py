@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.figures import Figures
+from benchmarks.figures import Figures, bench
 from dpicl.audit.membership.texts import INK, TEXT_WAYS
 
 Attack = dict[str, Any]
@@ -57,7 +57,7 @@ def _parted(attacks: list[Attack]) -> list[list[Attack]]:
     return [[one for one in attacks if bool(one["mutant"]) is broken] for broken in (True, False)]
 
 
+PARTS = (measure,)
+
 if __name__ == "__main__":
-    FIGURES = Figures()
-    measure(FIGURES)
-    FIGURES.finish()
+    bench(PARTS)

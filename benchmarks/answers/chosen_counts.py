@@ -14,7 +14,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from benchmarks.figures import Figures
+from benchmarks.figures import Figures, sized
 from benchmarks.real_tables import EIGHT, at_hand, real_table
 from dpicl.mechanisms.noisy_steps import PureBudget
 from dpicl.randomness import stream
@@ -25,7 +25,7 @@ from dpicl.tabular.central.exact_counts import ExactCounts
 from dpicl.tabular.central.graphical_model import GraphicalModel, NoisyMarginal, graphical_model
 from dpicl.types import PrivateCodes
 
-SEEDS, FLOOR_SEEDS, ROWS = range(5), 20, 16_384
+SEEDS, FLOOR_SEEDS, ROWS = range(sized(5, 1)), sized(20, 2), sized(16_384, 2_000)
 WAYS: dict[str, Callable[..., list[NoisyMarginal]]] = {"MST": spanning_tree.measure, "AIM": adaptive.measure}
 LARGE = ("adult", "bank", "calhousing", "jungle")
 MADE = {"wide": (1.0,), "xor": (5.0,)}

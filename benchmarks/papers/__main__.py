@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.figures import Figures
+from benchmarks.figures import Figures, bench
 from dpicl.methods.published.cells import papers
 
 ROOT, ITEMS = Path(__file__).parents[2], 131
@@ -67,13 +67,7 @@ def tables(figures: Figures) -> None:
             figures.at_most(f"papers-{name}-minutes", (time.perf_counter() - began) / 60, MINUTES)
 
 
-def main() -> None:
-    """The checklist first: it takes no time."""
-    figures = Figures()
-    for part in (checklist, tables):
-        part(figures)
-    figures.finish()
-
+PARTS = (checklist, tables)
 
 if __name__ == "__main__":
-    main()
+    bench(PARTS)

@@ -91,6 +91,11 @@ def table_v() -> tuple[AmplifiedEpsilon, ...]:
     return tuple(cell.validate_python({**row, "printed": row["printed"] or row["amplified_epsilon"]}) for row in read_table("table-V"))
 
 
+def published_rows(dataset: str) -> int | None:
+    """How many rows of a set Table VI of DP-TabICL trains on, or None where it has no such set."""
+    return next((int(row["train_row_count"]) for row in read_table("table-VI") if row["dataset"] == dataset), None)
+
+
 @cache
 def errata() -> tuple[Erratum, ...]:
     """The known slips of DP-TabICL, in the order of its tables."""
