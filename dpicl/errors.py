@@ -65,14 +65,6 @@ class DataError(DpiclError):
         return stored
 
 
-class PublicDataError(DataError):
-    """What is public breaks a rule, such as answers that clients have randomised: its numbers may stand in logs."""
-
-    def without_counts(self) -> DataError:
-        """The error as it is."""
-        return self
-
-
 class ParameterError(DpiclError):
     """A public parameter is outside its range; the message says `name=value` and the range."""
 

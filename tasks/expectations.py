@@ -28,8 +28,8 @@ from dpicl.yaml_file import read_declaration, validate
 FOLDER = "expectations"
 REFUSED = {"catch_exceptions", "condition_parser", "result_format", "row_condition"}
 """Arguments that would show rows, or are run as code by pandas."""
-RARER_LABEL, SHORT_LABELS = "__rarer_label__", "__short_labels__"
-"""Columns that are computed for a suite: 1 in rows of the label that is rarer; how many labels have too few texts."""
+RARER_LABEL = "__rarer_label__"
+"""A column that is computed for a suite: 1 in rows of the label that is rarer."""
 
 
 class Expectation(BaseModel):
@@ -66,7 +66,6 @@ def _expectation(rule: Rule, contract: Contract | TextContract) -> tuple[str, di
     kinds: dict[str, tuple[str, dict[str, Any]]] = {
         "row_count": ("expect_table_row_count_to_be_between", at_least),
         "both_labels": ("expect_column_sum_to_be_between", {"column": RARER_LABEL, **at_least}),
-        "label_rows": ("expect_column_max_to_be_between", {"column": SHORT_LABELS, "max_value": 0}),
         "no_missing": ("expect_column_values_to_not_be_null", column),
         "no_empty": ("expect_column_value_lengths_to_be_between", {**column, "min_value": 1}),
     }

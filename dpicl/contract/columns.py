@@ -16,6 +16,8 @@ from dpicl.contract.base import Category, Frozen, Name, Text
 
 MISSING = "(missing)"
 """The last category of a nullable column of categories: no value."""
+Invalid = Literal["refuse", "leave-out", "missing"]
+"""What becomes of a row whose value is none of its column's."""
 Bins = Annotated[tuple[float, ...] | None, Field(min_length=1, max_length=255)]
 """Rising edges between the bins of a number, from public knowledge."""
 
@@ -23,11 +25,15 @@ Bins = Annotated[tuple[float, ...] | None, Field(min_length=1, max_length=255)]
 class NumberColumn(Frozen):
     """What all numeric columns have in common."""
 
-    later: ClassVar[tuple[str, ...]] = ("bins", "nullable")
+    later: ClassVar[tuple[str, ...]] = ("bins", "nullable", "invalid")
     earlier: ClassVar[dict[str, str]] = {"bins": "levels"}
 
     nullable: bool = False
     """Whether a value may be missing: such rows have a bin of their own, the last one."""
+    invalid: Invalid | None = None
+    """What becomes of a row whose value is no such number, or missing in a column that is not nullable: `refuse` refuses all rows, `leave-out` leaves
+    that row out, `missing` (in a nullable column) makes its value missing. If left out: as `source.invalid` says.
+    """
     bins: Bins = None
     """Rising edges of the bins that MST-TabICL counts in, without the bounds, in the column's unit.
 
@@ -131,12 +137,16 @@ class RealColumn(NumberColumn):
 class CategoryColumn(Frozen):
     """Categories from a public list; `texts` gives their wording in prompts."""
 
-    later: ClassVar[tuple[str, ...]] = ("nullable",)
+    later: ClassVar[tuple[str, ...]] = ("nullable", "invalid")
 
     type: Literal["category"]
     """Categories."""
     nullable: bool = False
     """Whether a value may be missing: the last category is then `(missing)`, and reads as `unknown` unless `texts` words it."""
+    invalid: Invalid | None = None
+    """What becomes of a row whose value is no category, or missing in a column that is not nullable: `refuse`, `leave-out` or `missing`, as in
+    a column of numbers.
+    """
     categories: Annotated[tuple[Category, ...], Field(min_length=1, max_length=256)]
     """All possible values, at most 256, from public knowledge: including those that no row has."""
     texts: dict[Category, Text] = {}

@@ -136,6 +136,23 @@ class Contract(Declared):
         person, more = self.privacy.person, (self.source.arrived, self.source.sign)
         return (*self.columns, *([person.id_column] if person else []), *filter(None, more))
 
+    def fate_of(self, column: str) -> Literal["refuse", "leave-out", "missing", "stand-in"]:
+        """What becomes of a row whose value of this column is none: by that row alone. Where rows are only ever exchanged their number is public,
+        and the column's first category or lower bound stands in for a value that cannot be missing, as it does for a client's.
+        """
+        declared = self.columns.get(column)
+        if declared is None:  # whose row it is, and when it came
+            return "leave-out" if self.leaves_out and not self.exchanges else "refuse"
+        stated = declared.invalid or (("missing" if declared.nullable else "leave-out") if self.leaves_out else "refuse")
+        if stated == "leave-out" and self.exchanges:
+            return "missing" if declared.nullable else "stand-in"
+        return stated
+
+    def refusing(self) -> Contract:
+        """The same for public rows, of which none is left out or mended."""
+        columns = {name: column.model_copy(update={"invalid": None}) for name, column in self.columns.items()}
+        return self.model_copy(update={"columns": columns, "source": self.source.model_copy(update={"invalid": "refuse"})})
+
     @property
     def takes_back(self) -> bool:
         """See `Declared`."""

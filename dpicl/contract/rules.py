@@ -72,6 +72,10 @@ def _check_stated(contract: Contract, file: str) -> None:
     if not contract.features:
         raise DeclarationError(file, "columns", "has no column beside the label", "at least one column to describe a row by")
     for name, column in contract.columns.items():
+        if column.invalid == "missing" and not column.nullable:
+            raise DeclarationError(
+                file, f"columns.{name}.invalid", "is missing of a column without missing values", "`nullable: true` beside it"
+            )
         if not isinstance(column, CategoryColumn) and column.bins is not None:
             _check_cuts(column.bins, column, f"columns.{name}.bins", file)
             if name not in contract.features and (name != contract.label_column or contract.target.kind != "number"):

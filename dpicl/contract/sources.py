@@ -52,12 +52,19 @@ class Remote(Frozen):
 class Origin(Frozen):
     """Who published a data set, and under which licence."""
 
+    later: ClassVar[tuple[str, ...]] = ("invalid",)
+
     title: Text = "Private records"
     """The title under which it was published."""
     licence: Text = "not published"
     """The licence under which it may be used."""
     citation: Text = "none"
     """What to cite; `none` if it was not published."""
+    invalid: Literal["refuse", "leave-out"] | None = None
+    """What becomes of a row, or text, that breaks the contract by itself: `refuse` refuses all of them, which tells that there is one; `leave-out`
+    leaves it out, or makes a value of a nullable column missing. If left out: `refuse` where one release is made, `leave-out` where
+    `releases.every` is a period.
+    """
 
 
 class Query(Frozen):
@@ -72,7 +79,10 @@ class Query(Frozen):
 class Source(Origin):
     """Origin, licence and checksum, and at least one place to get the rows from."""
 
-    later: ClassVar[tuple[str, ...]] = ("folder", "query", "moved_from", "frame", "arrived", "sign", "deliveries", "undelivered")
+    later: ClassVar[tuple[str, ...]] = (
+        *Origin.later,
+        *("folder", "query", "moved_from", "frame", "arrived", "sign", "deliveries", "undelivered"),
+    )
     earlier: ClassVar[dict[str, str]] = {"moved_from": "formerly"}
 
     bundled: Literal["breast_cancer"] | None = None

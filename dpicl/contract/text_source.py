@@ -119,7 +119,7 @@ SliceName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,39}$")]
 class TextSource(Origin):
     """Files of private texts and of queries, a published set with its slices, or texts that are shipped with a package."""
 
-    later: ClassVar[tuple[str, ...]] = ("queries", "published", "slices", "labels", "deliveries", "undelivered")
+    later: ClassVar[tuple[str, ...]] = (*Origin.later, "queries", "published", "slices", "labels", "deliveries", "undelivered")
 
     train: TextFile | None = None
     """Private texts."""

@@ -26,7 +26,7 @@ from dpicl.engine.run_folder import UnitFolder
 from dpicl.engine.settings import Settings
 from dpicl.engine.state_home import KEY
 from dpicl.engine.table_files import keep_table, kept_table
-from dpicl.errors import DataError, RunError
+from dpicl.errors import RunError
 from dpicl.tabular.reading.batches import Facts, check_batchable, prepare
 from dpicl.tabular.reading.survey import Survey
 from dpicl.types import PrivateTable
@@ -147,8 +147,6 @@ def keep_stream(tables: Iterator[pa.Table], contract: Contract, settings: Settin
         for count, table in enumerate(tables, 1):
             rows += table.num_rows
             Batches(contract, mine, 0, None, key).keep(count - 1, table)
-        if not rows:
-            raise DataError("query", "has no rows; expected at least one without a missing value")
         _write_index(folder, contract, {"count": count, "place": name, "folder": "", "files": None})
     finally:
         index = read_json(folder / INDEX) if (folder / INDEX).exists() else {}

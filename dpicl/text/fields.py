@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 
 from dpicl.errors import DataError
 from dpicl.files.bounded import most_bytes, read_parquet
-from dpicl.files.csv_text import read_csv, utf8
+from dpicl.files.csv_text import BYTE_ORDER_MARK, read_csv, utf8
+from dpicl.holder import tell_left_out
 
 JSON_LINES = (".jsonl", ".jsonl.gz")
 SUFFIXES = (*JSON_LINES, ".csv", ".csv.gz", ".parquet")
@@ -22,11 +23,12 @@ Fields = dict[str, list[Any]]
 """Field -> its value in every record, None where it has none: any JSON value, or text."""
 
 
-def parse_records(data: bytes, fields: Sequence[str], where: str) -> Fields:
+def parse_records(data: bytes, fields: Sequence[str], where: str, *, leave_out: bool = False) -> Fields:
     """The fields of all records in a file's (unpacked) content.
 
     Args:
         where: the file's name, whose suffix names the format.
+        leave_out: whether lines that are no record by themselves are left out.
 
     Raises:
         DataError: the format is unknown, the content breaks it, or a column is missing.
@@ -34,7 +36,7 @@ def parse_records(data: bytes, fields: Sequence[str], where: str) -> Fields:
     if not where.endswith(SUFFIXES):
         raise DataError(where, "is of an unknown kind; expected a name that ends in " + ", ".join(SUFFIXES))
     if where.endswith(JSON_LINES):
-        return _json_lines(data, fields, where)
+        return _json_lines(data, fields, where, leave_out=leave_out)
 
     def wanted(names: list[str]) -> list[str]:
         odd = [field for field in fields if names.count(field) != 1]
@@ -42,7 +44,7 @@ def parse_records(data: bytes, fields: Sequence[str], where: str) -> Fields:
             raise DataError(where, f"field {odd[0]!r} is not one of the columns; expected a column for every field, each once")
         return list(fields)
 
-    table = read_parquet(data, wanted, where) if where.endswith(".parquet") else read_csv(data, wanted, where)
+    table = read_parquet(data, wanted, where) if where.endswith(".parquet") else read_csv(data, wanted, where, leave_out=leave_out)
     values: Fields = {}
     for field in fields:
         column, limit = table.column(field), most_bytes(len(data))
@@ -58,14 +60,17 @@ def parse_records(data: bytes, fields: Sequence[str], where: str) -> Fields:
     return values
 
 
-def _json_lines(data: bytes, fields: Sequence[str], where: str) -> Fields:
+def _json_lines(data: bytes, fields: Sequence[str], where: str, *, leave_out: bool) -> Fields:
     values: Fields = {field: [] for field in fields}
     broken: list[int] = []
-    for number, line in enumerate(utf8(data, where).removeprefix("\ufeff").split("\n"), 1):
-        if not line.strip():
-            continue
+    if not leave_out:
+        utf8(data, where)
+    for number, line in enumerate(data.removeprefix(BYTE_ORDER_MARK).split(b"\n"), 1):
         try:
-            record = json.loads(line)
+            text = line.decode()
+            if not text.strip():
+                continue
+            record = json.loads(text)
         except (ValueError, RecursionError):
             record = None
         if not isinstance(record, dict):
@@ -76,6 +81,8 @@ def _json_lines(data: bytes, fields: Sequence[str], where: str) -> Fields:
             for key in field.split("."):
                 value = value.get(key) if isinstance(value, dict) else None
             values[field].append(value)
-    if broken:
+    if leave_out:
+        tell_left_out(where, left_out=len(broken))
+    elif broken:
         raise DataError(where, f"{len(broken)} lines are no JSON object, line {broken[0]} first; expected one object in each line")
     return values

@@ -20,7 +20,7 @@ from dpicl.errors import SourceError
 from dpicl.files.bounded import below, read_bytes
 from dpicl.files.deliveries import by_period, check_delivered
 from dpicl.text.docstrings import first_sentences
-from dpicl.text.fields import SUFFIXES
+from dpicl.text.fields import JSON_LINES, SUFFIXES
 from dpicl.text.parse import labelled_texts, parse_texts
 
 TRAIN, TEST = "train", "test"
@@ -63,10 +63,10 @@ def _delivery(contract: TextContract, data_folder: Path | None, period: str | No
     if contract.source.undelivered == "refused":
         check_delivered(files, [period], contract.name, named, SUFFIXES)
     if (file := files.get(period)) is None:
-        return parse_texts(b"", contract, f"{period}{SUFFIXES[0]}", part=True)
+        return parse_texts(b"", contract, f"{period}{SUFFIXES[0]}")
     path = below(data_folder or Path(), file, contract.name)
     content = read_bytes(path, part=True)
-    return parse_texts(content, contract, path.name if content.strip() else f"{period}{SUFFIXES[0]}", part=True)
+    return parse_texts(content, contract, path.name if content.strip() else f"{period}{SUFFIXES[0]}")
 
 
 def _delivered(contract: TextContract, data_folder: Path | None) -> dict[str, str]:
@@ -97,8 +97,8 @@ def read_part(contract: TextContract, part: str, path: Path, name: str) -> pa.Ta
             raise SourceError(f"{contract.name}: {name}: the file has sha256 {actual[:12]}, expected {expected}")
     if part == TEST and contract.source.queries is not None:  # declared public: about no protected person
         privacy = contract.privacy.model_copy(update={"unit": "row", "person": None})
-        terms = contract.model_copy(update={"privacy": privacy})
-    return parse_texts(read_bytes(path), terms, name)
+        terms = contract.model_copy(update={"privacy": privacy, "source": contract.source.model_copy(update={"invalid": "refuse"})})
+    return parse_texts(read_bytes(path, part=name.endswith(JSON_LINES)), terms, name)
 
 
 def in_one(tables: Mapping[str, pa.Table]) -> pa.Table:

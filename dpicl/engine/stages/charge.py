@@ -25,6 +25,7 @@ from dpicl.engine.releases import UnitReleases, plan_facts, rows_version
 from dpicl.engine.run_folder import UnitFolder
 from dpicl.engine.stage import unit_stage
 from dpicl.errors import PrivacyError, RunError
+from dpicl.holder import tell_holder
 from dpicl.methods.tabular_method import TabularMethod
 from dpicl.pipeline import Cell
 
@@ -130,9 +131,7 @@ def _warn_if_changed(folder: UnitFolder, standing: Collection[str], drawn: Colle
         f"{folder.unit.dataset}: its rows have changed since they were released from, and the release stands for its period; "
         f"a new period draws anew (`releases: {{every: month}}` in the contract, or --period)"
     )
-    if sys.stderr.isatty():
-        print(f"note: {sentence}", file=sys.stderr)  # noqa: T201 - to a person and to no log
-    elif hasattr(sys, "ps1") or "ipykernel" in sys.modules:
+    if not tell_holder(sentence) and (hasattr(sys, "ps1") or "ipykernel" in sys.modules):
         warnings.warn(sentence, stacklevel=1)
 
 

@@ -151,7 +151,7 @@ def held_out(
 ) -> tuple[pa.Table, np.ndarray]:
     """The rows that may become queries, and the positions of those that do: held-out rows of all batches, or public ones; as of
     `split_table`.
-    Raises DataError: nothing is left to protect, or of a benchmark to ask; PrivacyError: there is no key, and the table is no benchmark.
+    Raises DataError: of a benchmark nothing is left to protect, or to ask; PrivacyError: there is no key, and the table is no benchmark.
     """
     test = pa.concat_tables(parts).select(list(contract.columns)).combine_chunks()
     if contract.privacy.budget.benchmark:

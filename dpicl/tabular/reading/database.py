@@ -130,7 +130,7 @@ def query_batches(contract: Contract, query: Query, batch_rows: int) -> Iterator
             for columns in batches:
                 if deadline.has_passed():  # a query without an end gives rows on and on, each of them quickly
                     raise SourceError(late)
-                yield typed_table(pa.table(dict(columns)), contract, WHERE, part=True)
+                yield typed_table(pa.table(dict(columns)), contract, WHERE)
         except (Refusal, sqlite3.Error) as error:
             refused = f"{dataset}: the database refuses the contract's query ({_kind(error)})"
             raise SourceError(late if deadline.has_passed() else refused) from None

@@ -29,7 +29,7 @@ from dpicl.installed import extra_of
 from dpicl.tabular.reading.database import check_address, query_batches
 from dpicl.tabular.reading.deliveries import delivered
 from dpicl.tabular.reading.parse import typed_table
-from dpicl.tabular.reading.read import canonical_order, read_table, rows_digest
+from dpicl.tabular.reading.read import canonical_order, no_rows, read_table, rows_digest
 from dpicl.tabular.reading.survey import BATCH_ROWS, WHOLE_ROWS, folder_files, survey
 
 _BUNDLED_COLUMNS = (
@@ -46,7 +46,7 @@ def load_source(contract: Contract, *, data_folder: Path | None, cache_folder: P
     """
     path, source, where = find_rows(contract, data_folder=data_folder, cache_folder=cache_folder), contract.source, contract.name
     if source.query is not None:
-        table = _in_one(list(query_batches(contract, source.query, BATCH_ROWS)))
+        table = _in_one(list(query_batches(contract, source.query, BATCH_ROWS)), contract)
         return _verified(table, contract, f"{where}: query")
     if source.deliveries is not None:  # of which late ones, and those to come, must not be read
         raise SourceError(f"{where}: its deliveries are read one by one, by the command that counts them")
@@ -78,14 +78,12 @@ def query_rows(contract: Contract, query: Query) -> pa.Table | Iterator[pa.Table
         read.append(batch)
         if len(read) * BATCH_ROWS > WHOLE_ROWS and not contract.privacy.person:
             return chain(read, batches)
-    return _verified(_in_one(read), contract, f"{contract.name}: query")
+    return _verified(_in_one(read, contract), contract, f"{contract.name}: query")
 
 
-def _in_one(batches: Sequence[pa.Table]) -> pa.Table:
+def _in_one(batches: Sequence[pa.Table], contract: Contract) -> pa.Table:
     """All batches of a query, in canonical order: a database gives rows in any order, and the split goes by it."""
-    if not any(batch.num_rows for batch in batches):
-        raise DataError("query", "has no rows; expected at least one without a missing value")
-    return canonical_order(pa.concat_tables(batches).combine_chunks())
+    return canonical_order(pa.concat_tables([no_rows(contract), *batches]).combine_chunks())
 
 
 def find_rows(contract: Contract, *, data_folder: Path | None, cache_folder: Path) -> Path | None:

@@ -47,8 +47,7 @@ def split_table(
 ) -> SplitTable:
     """Split the rows as the contract says; of a table with something at stake, held-out rows are kept only where measuring on them is
     charged.
-    Raises DataError: nothing would be left to protect; of a benchmark also if nothing is left to ask; PrivacyError: there is no key, and
-    the table is no benchmark.
+    Raises DataError: of a benchmark nothing would be left to protect, or to ask; PrivacyError: there is no key, and the table is no benchmark.
 
     Args:
         key: 32 secret bytes, the same for every run; without use on a benchmark.
@@ -62,7 +61,6 @@ def split_table(
         positions = np.sort(rng.permutation(len(test))[: int(len(test) * Fraction(str(contract.split.query_fraction)))])
         check_sizes(contract, len(train), len(positions))
         return SplitTable(private, QueryTable(table.select(list(contract.columns)).take(test)), fewer(positions, most, contract.name))
-    check_sizes(contract, len(train), 0)
     if contract.evaluation == "charged":
         held_out = table.take(test)
         positions = held_out_queries(held_out, contract, key=key, most=most)
@@ -128,11 +126,8 @@ def _derived(key: bytes | None, purpose: bytes, contract: Contract) -> bytes:
 
 
 def check_sizes(contract: Contract, train_rows: int, query_rows: int) -> None:
-    """Something is left to protect, but of deliveries, which may have no rows; on a benchmark, whose counts are public, something to ask too. Raises DataError: there is nothing."""
-    seeded = contract.privacy.budget.benchmark
-    if not train_rows and not seeded and not contract.is_delivered:
-        raise DataError(contract.name, "the split leaves no row to protect; expected more rows, or another split")
-    if seeded and not (train_rows and query_rows):
+    """Of a benchmark, whose counts are public, something is left to protect and to ask. Raises DataError: there is nothing."""
+    if contract.privacy.budget.benchmark and not (train_rows and query_rows):
         raise DataError(contract.name, f"the split leaves {train_rows} rows to protect and {query_rows} to ask, needs at least one of each")
 
 

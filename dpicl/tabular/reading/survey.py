@@ -20,7 +20,7 @@ from dpicl.files.bounded import below
 from dpicl.files.deliveries import names_in
 from dpicl.files.objects import SCHEME, Stored
 from dpicl.files.row_groups import Footer, read_footer, read_rows
-from dpicl.tabular.reading.parse import check_columns, refuse_no_rows, typed_table
+from dpicl.tabular.reading.parse import check_columns, typed_table
 
 BATCH_ROWS, WHOLE_ROWS = 1 << 17, 1 << 19
 _SUFFIX = ".parquet"
@@ -49,10 +49,8 @@ class Survey:
         return self._read(number * BATCH_ROWS, min((number + 1) * BATCH_ROWS, self.rows), contract)
 
     def whole(self, contract: Contract) -> pa.Table:
-        """All rows in memory. Raises DataError: a file breaks a rule, or there are no rows."""
-        table = self._read(0, self.rows, contract)
-        refuse_no_rows(table, contract.source.folder or contract.name)
-        return table.combine_chunks()
+        """All rows in memory. Raises DataError: a file breaks a rule."""
+        return self._read(0, self.rows, contract).combine_chunks()
 
     def _read(self, start: int, stop: int, contract: Contract) -> pa.Table:
         """A range of rows: every file's part of it; of the first file nothing where the range is empty."""
@@ -61,7 +59,7 @@ class Survey:
             first, last = max(start - at, 0), min(stop - at, footer.rows)
             if first < last or (start == stop == at == 0):
                 place, columns = place_of(self.folder, name, contract), list(contract.read_columns)
-                tables.append(typed_table(read_rows(place, footer, columns, first, max(first, last), name), contract, name, part=True))
+                tables.append(typed_table(read_rows(place, footer, columns, first, max(first, last), name), contract, name))
             at += footer.rows
         return pa.concat_tables(tables)
 
