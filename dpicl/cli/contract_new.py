@@ -23,7 +23,7 @@ from dpicl.files.bounded import read_bytes, read_parquet
 from dpicl.methods import DEFAULTS, Options, unit_of
 from dpicl.pipeline import read_epsilon
 from dpicl.planning.noise import NoisyRelease, noisy_releases
-from dpicl.tabular.reading.parse import as_text, check_distinct
+from dpicl.tabular.reading.parse import as_text, check_commas, check_distinct
 from dpicl.tabular.reading.read import read_text_table
 
 _EPSILONS = (1, 2, 3, 5, 10)
@@ -131,8 +131,7 @@ def _rows(place: Path) -> tuple[pa.Table, dict[str, str]]:
     """
     if place.suffix != ".parquet":
         table = read_text_table(place)
-        if len(names := table.column_names) == 1 and (other := next((one for one in ";\t|" if one in names[0]), None)):
-            raise DataError(place.name, f"has one column, whose name has {other!r} in it; expected commas between columns")
+        check_commas(table.column_names, place.name)
         return table, {}
     table = read_parquet(read_bytes(place), lambda names: names, place.name)
     check_distinct(table.column_names, place.name)

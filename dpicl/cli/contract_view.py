@@ -111,7 +111,7 @@ def _print_derived(contract: Contract) -> None:
         f"{k}: " + " x ".join(key if key == "label" else key.column for key in keys) for k, keys in sorted(contract.group_keys.items())
     ]
     table.add_row("groups", _origin(bool(contract.groups), 1), _few(groups, "; ", 3) if groups else "none")
-    text = contract.templates.central.text
+    text = contract.wording[1].text
     table.add_row("prompts", _origin(bool(contract.prompts), 1), text if len(text) <= _LETTERS else f"{text[:_LETTERS]}…")
     console.print(table)
 

@@ -183,8 +183,8 @@ class Campaign:
                     part.pipeline, part.changes, part.run_id, execute, resume=(folder / "plan.json").exists(), workers=workers, period=None
                 )
             except DpiclError as error:  # the other tables go on
-                self.missing[f"{part.pipeline} {part.model}"] = error.message
-                note(f"{part.run_id}: {error.message}")
+                self.missing[f"{part.pipeline} {part.model}"] = str(error)
+                note(f"{part.run_id}: {error.details()}")
         return self._write()
 
     def _write(self) -> Path:
@@ -245,7 +245,7 @@ def _absent(dataset: str, settings: Settings) -> str:
         else:
             find_texts(contract, data_folder=settings.data, cache_folder=settings.cache)
     except DpiclError as error:
-        return error.message
+        return str(error)
     return ""
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar, cast
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -14,14 +16,29 @@ from pydantic import (
     SerializerFunctionWrapHandler,
     StringConstraints,
     ValidationInfo,
+    WithJsonSchema,
     model_serializer,
     model_validator,
 )
 from pydantic_core import core_schema
 
 _NAME = r"""[^\s{}\[\]!:,;"'\\/.\x00-\x1f-]"""
-Name = Annotated[str, StringConstraints(pattern=rf"^{_NAME}([^{{}}\[\]!:\"\\\x00-\x1f]{{0,62}}[^\s{{}}\[\]!:\"\\\x00-\x1f])?$")]
-"""Of a column, attribute or word: 1 to 64 characters of any script; none that a template or a mapping would take for its own."""
+Key = Annotated[str, StringConstraints(pattern=rf"^{_NAME}([^{{}}\[\]!:\"\\\x00-\x1f]{{0,62}}[^\s{{}}\[\]!:\"\\\x00-\x1f])?$")]
+"""Of a model or a work pool: 1 to 64 characters of any script; none that a mapping would take for its own."""
+NAME = re.compile(r"^[^\s\x00-\x1f]([^\x00-\x1f]{0,253}[^\s\x00-\x1f])?$")
+
+
+def _name(value: str) -> str:
+    if not NAME.search(value) or value.endswith("\n"):
+        raise ValueError(
+            f"got the name {value[:60]!r}; expected 1 to 255 characters without a line break or tab, or a blank at either end: "
+            "rename the column where the rows are"
+        )
+    return value
+
+
+Name = Annotated[str, AfterValidator(_name), WithJsonSchema({"type": "string", "pattern": NAME.pattern})]
+"""Of a column, attribute or word. One with braces, brackets, `:` or `!` in it has no place in a stated template."""
 Text = Annotated[str, StringConstraints(min_length=1, max_length=2000)]
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any, Literal
 
-from dpicl.contract.base import Name
+from dpicl.contract.base import NAME
 from dpicl.contract.load import parse_contract
 from dpicl.contract.models import Contract
 from dpicl.errors import DataError, ParameterError
@@ -26,7 +26,6 @@ FILL_IN = "# FILL IN: what is publicly known"
 UNNAMED = "a name that a contract cannot write; rename it in the file"
 DATES = ("date", "datetime")
 Kind = Literal["integer", "real", "date", "datetime", "category"]
-_NAMES = re.compile(Name.__metadata__[0].pattern)  # type: ignore[attr-defined]
 _BARE = re.compile(r"[^\W\d][\w-]*( [\w-]+)*")
 _WORDS = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
 """What some reader of YAML takes for something else than text."""
@@ -207,7 +206,7 @@ def unreplaced(text: str) -> list[tuple[int, str]]:
 
 def can_be_named(name: str) -> bool:
     """Whether a contract can name this column."""
-    return _NAMES.match(name) is not None
+    return NAME.search(name) is not None
 
 
 def tidy(value: float) -> float:

@@ -16,7 +16,7 @@ from pydantic import BeforeValidator, Field
 from dpicl.contract.base import Frozen, Name
 from dpicl.contract.columns import Attribute, Column, GroupKey, Label, Prompts
 from dpicl.contract.declared import Declared
-from dpicl.contract.derive import Target, attributes_of, groups_of, target_of, templates_of
+from dpicl.contract.derive import Target, Wording, attributes_of, groups_of, target_of, wording_of
 from dpicl.contract.sources import Evaluation, QueryFile, Source, Split
 
 
@@ -92,7 +92,7 @@ class Contract(Declared):
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """A copy with other values, from which everything is derived anew."""
         copied = super().model_copy(update=update, deep=deep)
-        for name in ("target", "attributes", "templates", "group_keys"):
+        for name in ("target", "attributes", "wording", "group_keys"):
             vars(copied).pop(name, None)
         return copied
 
@@ -107,9 +107,9 @@ class Contract(Declared):
         return self.local or attributes_of(self._described)
 
     @cached_property
-    def templates(self) -> Prompts:
-        """How rows are written as text: as stated, else derived."""
-        return self.prompts or templates_of(self._described, self.attributes)
+    def wording(self) -> tuple[Wording, Wording]:
+        """How rows are written as text, for the local and the central method: as stated, else derived."""
+        return wording_of(self.features, self.attributes, self.prompts)
 
     @cached_property
     def group_keys(self) -> dict[int, tuple[GroupKey | Literal["label"], ...]]:

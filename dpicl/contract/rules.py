@@ -16,6 +16,7 @@ from dpicl.contract.columns import (
     GroupKey,
     IntegerColumn,
     Label,
+    Prompts,
     RealColumn,
     Rule,
     Template,
@@ -56,7 +57,8 @@ def check_references(contract: Contract, file: str) -> None:
             raise DeclarationError(file, f"local.{attribute.name}", f"has {attribute.part_count} parts", f"at most {MAX_LEVELS}")
         if attribute.column in (contract.label_column, contract.split_column):
             raise DeclarationError(file, f"local.{attribute.name}.column", "is the label or the split", "a feature column")
-    _check_templates(contract, file)
+    if contract.prompts is not None:
+        _check_templates(contract, contract.prompts, file)
     for index, check in enumerate(contract.checks):
         if check.column is not None:
             _column(contract, check.column, f"checks.{index}.column", file)
@@ -212,10 +214,10 @@ def _check_groups(contract: Contract, file: str) -> None:
             raise DeclarationError(file, f"groups.{k}", "splits the label's column by another rule", "the key `label`")
 
 
-def _check_templates(contract: Contract, file: str) -> None:
+def _check_templates(contract: Contract, prompts: Prompts, file: str) -> None:
     attributes = {attribute.name: attribute for attribute in contract.attributes}
-    _check_template(contract.templates.local, attributes, "prompts.local", file)
-    for name, word in contract.templates.local.words.items():
+    _check_template(prompts.local, attributes, "prompts.local", file)
+    for name, word in prompts.local.words.items():
         expected = attributes[word.field].part_count
         if word.cuts or word.missing or word.parts or len(word.texts) != expected:
             raise DeclarationError(
@@ -225,8 +227,8 @@ def _check_templates(contract: Contract, file: str) -> None:
                 f"{expected} texts and no rule: attribute {word.field!r} has {expected} parts",
             )
     columns = {name: contract.columns[name] for name in contract.features}
-    _check_template(contract.templates.central, columns, "prompts.central", file)
-    for name, word in contract.templates.central.words.items():
+    _check_template(prompts.central, columns, "prompts.central", file)
+    for name, word in prompts.central.words.items():
         if not (word.cuts or word.parts):
             raise DeclarationError(file, f"prompts.central.words.{name}", "has no rule", "either `cuts` or `parts`")
         _check_rule(word, columns[word.field], f"prompts.central.words.{name}", file)

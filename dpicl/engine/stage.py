@@ -2,8 +2,7 @@
 
 A stage is a function of references. Its exception text reaches an orchestrator's database,
 so anything but our own one-sentence errors is rewritten to the kind of error and where it
-arose; no message of a library, which may quote a value, gets out. Counts of private rows in
-our own are for the person at the terminal.
+arose; no message of a library, which may quote a value, gets out.
 """
 
 from __future__ import annotations
@@ -48,7 +47,8 @@ def clean_errors(stage: str, function: Callable[..., Any]) -> Callable[..., Any]
         try:
             return function(*arguments, **options)
         except DataError as error:
-            raise error.without_counts() from None
+            error.__context__ = None  # a library's words, and frames that hold rows
+            raise error.with_traceback(None) from None
         except DpiclError:
             raise
         except ImportError as error:

@@ -46,7 +46,8 @@ def read_csv(data: bytes, check: Callable[[list[str]], Collection[str] | None], 
     needed = check(names)
     table, ragged = _parsed(data, names, where, longest_row=len(data) + _LONGEST_ROW if leave_out else _LONGEST_ROW)
     if ragged and not leave_out:
-        raise DataError(where, f"{ragged} of {ragged + table.num_rows} rows are ragged; expected {len(names)} fields in each")
+        rows = f"{ragged} of {ragged + table.num_rows} rows"
+        raise DataError(where, f"some rows are ragged; expected {len(names)} fields in each", detail=rows)
     texts = _decoded(table if needed is None else table.select(list(needed)))
     tell_left_out(where, left_out=ragged + table.num_rows - texts.num_rows)
     return texts
@@ -107,4 +108,4 @@ def utf8(data: bytes, where: str) -> str:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise DataError(where, f"is not UTF-8 from line {line} on; expected text in UTF-8") from None
+        raise DataError(where, "is not UTF-8; expected text in UTF-8", detail=f"from line {line} on") from None

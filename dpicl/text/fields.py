@@ -52,7 +52,9 @@ def parse_records(data: bytes, fields: Sequence[str], where: str, *, leave_out: 
             if pa.types.is_dictionary(column.type):  # in which one long text may stand for a million records
                 lengths = [pc.sum(pc.binary_length(chunk.dictionary).take(chunk.indices)).as_py() or 0 for chunk in column.chunks]
                 if sum(lengths) > limit:
-                    raise DataError(where, f"field {field!r} holds more than {limit} bytes; expected less in a file of its size")
+                    raise DataError(
+                        where, f"field {field!r} holds too many bytes; expected less in a file of its size", detail=f"more than {limit}"
+                    )
                 column = column.cast(pa.large_string())
             values[field] = column.to_pylist()
         except (pa.ArrowException, UnicodeDecodeError):
@@ -84,5 +86,7 @@ def _json_lines(data: bytes, fields: Sequence[str], where: str, *, leave_out: bo
     if leave_out:
         tell_left_out(where, left_out=len(broken))
     elif broken:
-        raise DataError(where, f"{len(broken)} lines are no JSON object, line {broken[0]} first; expected one object in each line")
+        raise DataError(
+            where, "some lines are no JSON object; expected one object in each line", detail=f"{len(broken)} lines, line {broken[0]} first"
+        )
     return values

@@ -89,7 +89,7 @@ def labelled_texts(fields: Fields, contract: TextContract, where: str) -> pa.Tab
     filled = table.filter(pc.not_equal(table.column("text"), ""))
     empty = table.num_rows - filled.num_rows
     if empty and not (isinstance(contract.task, FreeText) or contract.leaves_out):
-        raise DataError(where, f"{empty} of {table.num_rows} texts are empty; expected something in every one")
+        raise DataError(where, "some texts are empty; expected something in every one", detail=f"{empty} of {table.num_rows} texts")
     tell_left_out(where, left_out=records.left_out + (0 if isinstance(contract.task, FreeText) else empty))
     return filled
 

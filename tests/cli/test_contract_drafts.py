@@ -267,7 +267,7 @@ def test_parquet_keeps_its_types(place: Place, capsys: Capture) -> None:
 @pytest.mark.parametrize(
     ("text", "phrase"),
     [
-        ("a;b;c\n1;2;3\n", "rows.csv: has one column, whose name has ';' in it; expected commas between columns"),
+        ("a;b;c\n1;2;3\n", "rows.csv: has one column: is it separated by `;`? expected commas between columns"),
         ("a,b\n", 'expected numbers, dates or few categories; "a" has no value in any row'),
         ("a,a\n1,2\n", "rows.csv: column 1 of 2 has a name that stands twice"),
     ],

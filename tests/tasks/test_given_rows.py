@@ -291,7 +291,7 @@ def test_what_cannot_be_released_is_one_sentence_without_a_value_and_charges_not
         (ParameterError, "trust=both: expected central or local", rows, SCHEMA, {"trust": "both"}),
         (DpiclError, "epsilon", rows, SCHEMA, {"epsilon": -1}),
         (DataError, "column 'churned': is not among the columns", rows.drop(columns="churned"), SCHEMA, {}),
-        (DataError, "column 6 of 6 is not in the contract", rows.assign(name=SECRET), SCHEMA, {}),
+        (DataError, "column 'name': is not in the contract", rows.assign(name=SECRET), SCHEMA, {}),
         (DataError, "column 'plan': is not one of", rows.assign(plan=SECRET), SCHEMA, {}),
         (DataError, "column 'age': ", rows.assign(age=[[SECRET]] * len(rows)), SCHEMA, {}),
     ]

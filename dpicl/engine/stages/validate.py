@@ -38,9 +38,9 @@ def check_rules(run: str, dataset: str) -> str:
         write_json(Path(run) / "validation" / f"{dataset}.json", rows)
     failed = [rule for rule in rules if rule in counts and rule.severity == "fail"]
     if failed:
-        more = f" (and {len(failed) - 1} more rules fail)" if len(failed) > 1 else ""
-        broken = f"breaks {failed[0].rule}: expected {failed[0].description}{more}"
-        raise DataError(contract.name, broken, column=failed[0].column or "", count=counts[failed[0]])
+        more = f"and {len(failed) - 1} more rules fail" if len(failed) > 1 else ""
+        broken = f"breaks {failed[0].rule}: expected {failed[0].description}"
+        raise DataError(contract.name, broken, column=failed[0].column or "", count=counts[failed[0]], detail=more)
     return f"{len(rules)} rules, {len(counts)} warnings"
 
 

@@ -2,13 +2,14 @@
 
 Every source is turned into text first, so that CSV, Parquet and downloads obey one set of rules; values that have their type already are
 taken a quicker way to the same. What becomes of a row with a value that is none follows from the contract and that row (`Contract.fate_of`).
-Messages name columns of the contract and counts. A name that only the file has is named by its position:
-where a line break is lost, the header ends in a row of values.
+Messages name columns, which are public, those that only the source has too. But where as many are unknown as known they are named by
+position alone: the line break after the header may be lost, and a row be its end.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from decimal import Decimal
@@ -28,6 +29,7 @@ from dpicl.types import NO_NUMBER
 _WHOLE = r"^-?\d+(\.0+)?$"
 _NUMBER = r"^-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 _LONGEST_TEXT = 1 << 16
+_SEPARATORS = {";": "`;`", "\t": "tabs", "|": "`|`"}
 _DAY = DateColumn.model_validate({"type": "date", "bounds": ["0001-01-01", "9999-12-31"]})
 """On which a row arrived."""
 _SIGN = IntegerColumn.model_validate({"type": "integer", "bounds": [-1, 1]})
@@ -38,24 +40,40 @@ def check_columns(names: Sequence[str], contract: Contract, where: str) -> None:
     """All columns of the contract once, and no others but those it ignores; any order.
     Raises DataError: a column is missing, stands twice, or is unknown.
     """
-    missing = [name for name in contract.read_columns if name not in names]
+    wanted, ignored = contract.read_columns, contract.source.ignore
+    if not set(names) & set(wanted):
+        check_commas(names, where)
+    missing = [name for name in wanted if name not in names]
     if missing:
-        rule = f"is not among the columns{_more(missing)}; expected all {len(contract.read_columns)} of the contract"
+        header = "" if len(missing) < len(wanted) else ", in a first line that names them"
+        rule = f"is not among the columns{_more(missing)}; expected all {len(wanted)} of the contract{header}"
         raise DataError(where, rule, column=missing[0])
-    check_distinct(names, where)
-    extra = [place for place, name in enumerate(names, 1) if name not in contract.read_columns and name not in contract.source.ignore]
-    if extra:
-        rule = f"is not in the contract{_more(extra)}; expected its columns and those under `ignore`"
-        raise DataError(where, f"column {extra[0]} of {len(names)} {rule}")
+    check_distinct(names, where, known=(*wanted, *ignored))
+    extra = [name for name in names if name not in wanted and name not in ignored]
+    if not extra:
+        return
+    rule, listed = f"is not in the contract{_more(extra)}; expected its columns, or", json.dumps(extra, ensure_ascii=False)
+    if len(extra) < len(names) - len(extra):  # else a line break may be lost, and the header's end a row
+        raise DataError(where, f"{rule} `source: {{ignore: {listed}}}`", column=extra[0])
+    place = f"column {names.index(extra[0]) + 1} of {len(names)}"
+    raise DataError(where, f"{place} {rule} `source: {{ignore: [...]}}`", detail=listed)
 
 
-def check_distinct(names: Sequence[str], where: str) -> None:
-    """No column name stands twice. Raises DataError: one does."""
+def check_commas(names: Sequence[str], where: str) -> None:
+    """Raises DataError: there is one column, whose name has another mark in it that separates columns."""
+    mark = next((mark for mark in _SEPARATORS if mark in names[0]), None) if len(names) == 1 else None
+    if mark is not None:
+        raise DataError(where, f"has one column: is it separated by {_SEPARATORS[mark]}? expected commas between columns")
+
+
+def check_distinct(names: Sequence[str], where: str, known: Sequence[str] = ()) -> None:
+    """No column name stands twice; one that is not `known` may be a value. Raises DataError: one does."""
     counts = Counter(names)
-    twice = [place for place, name in enumerate(names, 1) if counts.pop(name, 1) > 1]
+    twice = [name for name in names if counts.pop(name, 1) > 1]
     if twice:
         rule = f"has a name that stands twice in the header{_more(twice)}; expected distinct names"
-        raise DataError(where, f"column {twice[0]} of {len(names)} {rule}")
+        place = "" if twice[0] in known else f"column {names.index(twice[0]) + 1} of {len(names)} "
+        raise DataError(where, place + rule, column="" if place else twice[0], detail=repr(twice[0]) if place else "")
 
 
 def _more(named: Sequence[object]) -> str:
@@ -148,7 +166,7 @@ def _reader(name: str, contract: Contract, where: str) -> Callable[[pa.ChunkedAr
 def _ids(values: pa.ChunkedArray, name: str, where: str) -> pa.ChunkedArray:
     """Ids as 64-bit hashes: the same person has the same number in every source and order of rows."""
     text = _as_text(values, name, where)
-    _refuse(pc.equal(text, ""), "is empty", name, where)
+    _refuse(pc.equal(text, ""), "is empty; expected an id in every row", name, where)
     coded = text.combine_chunks().dictionary_encode()
     hashes = [hashlib.blake2b(value.encode(), digest_size=8).digest() for value in coded.dictionary.to_pylist()]
     return pa.chunked_array([np.frombuffer(b"".join(hashes), dtype="<i8")[coded.indices.to_numpy()]])
@@ -189,7 +207,7 @@ def _from_text(values: pa.ChunkedArray, column: Column, name: str, where: str) -
     )
     if column.nullable:
         text = pc.if_else(pc.equal(text, ""), MISSING if isinstance(column, CategoryColumn) else None, text)
-    _refuse(pc.equal(text, ""), "is empty", name, where)
+    _refuse(pc.equal(text, ""), "is empty; expected a value in every row, or `nullable: true`", name, where)
     if isinstance(column, DateColumn):
         return _moments(text, column, name, where)
     if isinstance(column, IntegerColumn):

@@ -106,7 +106,7 @@ def folder_files(contract: Contract, data_folder: Path | None) -> list[str]:
     names = names_in(named, contract.name, data_folder)
     others = sum(not name.endswith(_SUFFIX) for name in names)
     if others:
-        raise DataError(f"{named}/", f"holds {others} other than Parquet files; expected only names that end in {_SUFFIX}")
+        raise DataError(f"{named}/", f"holds other files than Parquet files; expected only names that end in {_SUFFIX}", count=others)
     if not names:
         raise SourceError(f"{contract.name}: folder {named} holds no file; expected names that end in {_SUFFIX}")
     return [f"{named}/{name}" for name in names]

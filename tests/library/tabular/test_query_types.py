@@ -131,8 +131,8 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "double infinity": ("('-Infinity'::float8), (1)", gap(REAL), "is not a finite number (1 value)"),
     "real infinity": ("('Infinity'::real), (1)", REAL, "is not a finite number (1 value)"),
     "a fraction": ("(1.5::float8), (1)", WHOLE, "is not a whole number (1 value)"),
-    "empty text": ("(''::text), ('a')", WORD, "is empty (1 value)"),
-    "NULL": ("(NULL::text), ('a')", WORD, "is empty (1 value)"),
+    "empty text": ("(''::text), ('a')", WORD, "or `nullable: true` (1 value)"),
+    "NULL": ("(NULL::text), ('a')", WORD, "or `nullable: true` (1 value)"),
     "an endless date": ("(date 'infinity'), ('2020-01-01')", DAY, "the database refuses the contract's query (DataError)"),
     "a date before Christ": ("(date '0044-03-15 BC'), ('2020-01-01')", DAY, "the database refuses the contract's query (DataError)"),
     "an endless timestamptz": ("(timestamptz 'infinity'), (now())", DAY, "the database refuses the contract's query (DataError)"),
@@ -150,7 +150,7 @@ def test_a_value_that_is_none_is_refused(server: Server, monkeypatch: pytest.Mon
     values, column, expected = REFUSED[name]
     with pytest.raises(DpiclError) as caught:
         read(holding(values, column))
-    assert str(caught.value).endswith(expected) and caught.value.__cause__ is None
+    assert caught.value.details().endswith(expected) and caught.value.__cause__ is None
 
 
 MIXED = """SELECT n % 90 AS age, (n % 7 / 4.0)::numeric(6, 3) AS height, (ARRAY['red', 'green', 'blue'])[1 + n % 3] AS colour,
