@@ -225,8 +225,7 @@ def in_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tupl
     import dpicl.tabular.reading.survey
 
     for module in (dpicl.tabular.reading.source, dpicl.tabular.reading.survey):
-        for name in ("BATCH_ROWS", "WHOLE_ROWS"):
-            monkeypatch.setattr(module, name, getattr(module, name))  # put back after the test
+        monkeypatch.setattr(module, "BATCH_ROWS", module.BATCH_ROWS)  # put back after the test
     small_batches()
     place = new_place(tmp_path / "place")
     install_folder(place, private=True)
