@@ -68,6 +68,13 @@ def set_up(log_format: str) -> bool:
     return wanted
 
 
+def to_terminal(sentence: str) -> bool:
+    """Say what only the holder of the rows may know to a person at a terminal, and to no log; whether there is one."""
+    if sys.stderr.isatty():
+        print(f"note: {sentence}", file=sys.stderr)  # noqa: T201
+    return sys.stderr.isatty()
+
+
 @contextmanager
 def stage_log(stage: str, references: Sequence[Any]) -> Iterator[list[str]]:
     """Log the line of counts that a stage ends with, which is put into the list; in JSON also how it failed. `references` are what the

@@ -106,9 +106,9 @@ def test_workers_do_parts_and_nothing_twice(prepared: tuple[Place, str]) -> None
     with place.entered():
         assert parts_of(run, "shop") == PARTS
         assert [prepare_batches.fn(run, "shop", part, 2) for part in range(2)] == ["part 1 of 2", "part 2 of 2"]
-        before = content(place.home / "private")
+        before = content(place.home / "private" / "shop")
         assert ingest.fn(run, "shop") == "already done" and prepare_batches.fn(run, "shop", 0, 1) == "part 1 of 1"
-        assert content(place.home / "private") == before
+        assert content(place.home / "private" / "shop") == before
 
 
 @pytest.mark.parametrize("method", UNITS)

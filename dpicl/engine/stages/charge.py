@@ -18,6 +18,7 @@ from dpicl.accounting.ledger.keys import canonical
 from dpicl.engine.artefacts import DIGEST, WRITING, gather, read_drafts, table_folder
 from dpicl.engine.files import PRIVATE_MODE, read_json, write_json
 from dpicl.engine.journal import forget
+from dpicl.engine.logs import to_terminal
 from dpicl.engine.names import public_facts
 from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.releases import UnitReleases, plan_facts, rows_version
@@ -29,7 +30,7 @@ from dpicl.pipeline import Cell
 CHARGED = "to_write.json"
 
 
-@unit_stage("charge", lambda folder: folder.method.artefact, "owner")
+@unit_stage("charge", lambda folder: folder.method.artefact, "owner", reads_rows=False)
 def charge(folder: UnitFolder) -> str:
     """Charge every release of the unit; which ones are to be drafted, and under which names."""
     method = folder.method
@@ -126,9 +127,7 @@ def _warn_if_changed(folder: UnitFolder, standing: Collection[str], drawn: Colle
         f"{folder.unit.dataset}: its rows have changed since they were released from, and the release stands for its period; "
         f"a new period draws anew (`releases: {{every: month}}` in the contract, or --period)"
     )
-    if sys.stderr.isatty():
-        print(f"note: {sentence}", file=sys.stderr)  # noqa: T201 - to a person and to no log
-    elif hasattr(sys, "ps1") or "ipykernel" in sys.modules:
+    if not to_terminal(sentence) and (hasattr(sys, "ps1") or "ipykernel" in sys.modules):
         warnings.warn(sentence, stacklevel=1)
 
 

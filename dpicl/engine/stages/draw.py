@@ -122,4 +122,4 @@ def derive_stage(name: str) -> Stage:
         write_arrays(folder.path / ROWS, {cell.key: released.codes for cell, released in rows.items()})
         return f"{len(rows)} sets of rows"
 
-    return unit_stage(name, ROWS)(derive)
+    return unit_stage(name, ROWS, reads_rows=False)(derive)
