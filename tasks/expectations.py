@@ -1,7 +1,7 @@
 """The suite of Great Expectations that a contract amounts to, and a user's own expectations beside it.
 
 CONTRACTS/expectations/NAME.json       the contract's rules, by `python -m tasks.expectations`; a run refuses one of an older contract
-CONTRACTS/expectations/NAME.own.json   yours, in the same form: a run stops where one does not hold, before anything is charged
+CONTRACTS/expectations/NAME.own.json   yours, in the same form: a run stops where one that is critical does not hold, before anything is charged
 
 Without the first file a run makes the suite from the contract.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
@@ -33,10 +33,13 @@ RARER_LABEL = "__rarer_label__"
 
 
 class Expectation(BaseModel):
-    """One expectation, as Great Expectations writes it; what else stands there decides nothing."""
+    """One expectation, as Great Expectations writes it; what else stands there decides nothing. Of the user's own only those that are
+    `critical`, as they are where nothing is said, stop a run.
+    """
 
     type: Annotated[str, Field(pattern="^expect_[a-z_0-9]+$")]
     arguments: Annotated[dict[str, Any], Field(alias="kwargs")] = {}
+    severity: Literal["critical", "warning", "info"] = "critical"
 
     @property
     def column(self) -> str:

@@ -57,7 +57,9 @@ class Contract(Declared):
     source: Source
     """Where the rows are, who published them, and under which licence."""
     population: Annotated[int, Field(ge=1)] | None = None
-    """About how many rows there are, as publicly stated, and never as counted: for plans and warnings."""
+    """About how many rows there are, as publicly stated, and never as counted: for plans and warnings; and from 524,289 on a folder or query is
+    read in batches.
+    """
     split: Split | None = None
     """Which rows are held out; a private table usually holds out none."""
     queries: QueryFile | None = None

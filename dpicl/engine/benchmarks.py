@@ -32,8 +32,8 @@ from dpicl.files.locks import locked
 from dpicl.files.shipped import checked
 from dpicl.tabular.reading.multiset import table_digest
 from dpicl.tabular.reading.read import rows_digest
-from dpicl.tabular.reading.source import load_source, query_rows
-from dpicl.tabular.reading.survey import survey
+from dpicl.tabular.reading.source import load_source, query_parts
+from dpicl.tabular.reading.survey import in_batches, survey
 from dpicl.text.fetch import FetchedTexts, fetch_texts
 from dpicl.text.read import load_texts, texts_digest
 
@@ -89,16 +89,15 @@ def read_content(contract: Declared, settings: Settings) -> Content:
     if not contract.privacy.budget.benchmark:
         rule = "is of rows with something at stake"
         raise DeclarationError(f"{contract.name}.yaml", "privacy.budget", rule, "`benchmark: true` of public rows")
-    parts: Iterable[pa.Table]  # in batches where they are too many to be read whole
+    parts: Iterable[pa.Table]
     if isinstance(contract, TextContract):
         texts = load_texts(contract, data_folder=settings.data, cache_folder=settings.cache)
         return Content(content_digest(contract, texts), texts.num_rows)
     assert isinstance(contract, Contract)
-    if contract.source.query is not None:
-        rows = query_rows(contract, contract.source.query)
-        parts = [rows] if isinstance(rows, pa.Table) else rows
-    elif (surveyed := survey(contract, settings.data)) is not None and surveyed.batches(contract):
-        parts = (surveyed.batch(number, contract) for number in range(surveyed.batches(contract)))
+    if in_batches(contract) and contract.source.query is not None:
+        parts = query_parts(contract)
+    elif in_batches(contract) and (surveyed := survey(contract, settings.data)) is not None:
+        parts = (surveyed.batch(number, contract) for number in range(surveyed.batches))
     else:
         parts = [load_source(contract, data_folder=settings.data, cache_folder=settings.cache)]
     if not contract.privacy.person:

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pyarrow as pa
-
 from dpicl.contract import Contract, TextContract
 from dpicl.engine.artefacts import TABLE, keep_rows, table_folder
 from dpicl.engine.batches import INDEX, Batches, begin, keep_stream
@@ -19,8 +17,8 @@ from dpicl.engine.stage import stage, timed
 from dpicl.errors import RunError
 from dpicl.tabular.reading.deliveries import read_deliveries
 from dpicl.tabular.reading.parse import typed_table
-from dpicl.tabular.reading.source import load_source, query_rows
-from dpicl.tabular.reading.survey import survey
+from dpicl.tabular.reading.source import load_source, query_parts
+from dpicl.tabular.reading.survey import in_batches, survey
 from dpicl.text.read import load_texts
 
 
@@ -44,12 +42,9 @@ def ingest(run: str, dataset: str) -> str:
                 table = typed_table(settings.given.rows, contract, contract.name)
             elif contract.source.deliveries is not None:
                 table = read_deliveries(contract, settings.data, uncounted(read_plan(Path(run)), contract, settings))
-            elif contract.source.query is not None:
-                rows = query_rows(contract, contract.source.query)
-                if not isinstance(rows, pa.Table):
-                    return keep_stream(rows, contract, settings, Path(run))
-                table = rows
-            elif (files := survey(contract, settings.data)) is not None and files.batches(contract):
+            elif in_batches(contract) and contract.source.query is not None:
+                return keep_stream(query_parts(contract), contract, settings, Path(run))
+            elif in_batches(contract) and (files := survey(contract, settings.data)) is not None:
                 return begin(files, contract, folder)
             else:
                 table = load_source(contract, data_folder=settings.data, cache_folder=settings.cache)

@@ -11,7 +11,6 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
-from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -20,7 +19,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from dpicl.contract.models import Contract
-from dpicl.contract.sources import Query, Remote
+from dpicl.contract.sources import Remote
 from dpicl.errors import DataError, SourceError
 from dpicl.files.bounded import below
 from dpicl.files.objects import SCHEME, Stored, store_settings
@@ -30,7 +29,7 @@ from dpicl.tabular.reading.database import check_address, query_batches
 from dpicl.tabular.reading.deliveries import delivered
 from dpicl.tabular.reading.parse import typed_table
 from dpicl.tabular.reading.read import canonical_order, no_rows, read_table, rows_digest
-from dpicl.tabular.reading.survey import BATCH_ROWS, WHOLE_ROWS, folder_files, survey
+from dpicl.tabular.reading.survey import BATCH_ROWS, folder_files, survey
 
 _BUNDLED_COLUMNS = (
     *("mean_radius", "mean_texture", "mean_perimeter", "mean_area", "mean_smoothness"),
@@ -46,7 +45,7 @@ def load_source(contract: Contract, *, data_folder: Path | None, cache_folder: P
     """
     path, source, where = find_rows(contract, data_folder=data_folder, cache_folder=cache_folder), contract.source, contract.name
     if source.query is not None:
-        table = _in_one(list(query_batches(contract, source.query, BATCH_ROWS)), contract)
+        table = _in_one(list(query_parts(contract)), contract)
         return _verified(table, contract, f"{where}: query")
     if source.deliveries is not None:  # of which late ones, and those to come, must not be read
         raise SourceError(f"{where}: its deliveries are read one by one, by the command that counts them")
@@ -71,14 +70,10 @@ def _bundled() -> pa.Table:
     return pa.table({**columns, "diagnosis": answers[values[:, -1].astype(int)]})
 
 
-def query_rows(contract: Contract, query: Query) -> pa.Table | Iterator[pa.Table]:
-    """The rows of a query as `load_source` gives them, or batch by batch where they are too many; raises what `query_batches` does."""
-    batches, read = query_batches(contract, query, BATCH_ROWS), []
-    for batch in batches:
-        read.append(batch)
-        if len(read) * BATCH_ROWS > WHOLE_ROWS and not contract.privacy.person:
-            return chain(read, batches)
-    return _verified(_in_one(read, contract), contract, f"{contract.name}: query")
+def query_parts(contract: Contract) -> Iterator[pa.Table]:
+    """The rows of a contract's query, so many at a time; raises what `query_batches` does."""
+    assert contract.source.query is not None
+    return query_batches(contract, contract.source.query, BATCH_ROWS)
 
 
 def _in_one(batches: Sequence[pa.Table], contract: Contract) -> pa.Table:

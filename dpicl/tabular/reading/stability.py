@@ -55,7 +55,7 @@ STEPS = (
 def steps_before(contract: Declared, *, sampled: bool) -> tuple[Step, ...]:
     """The steps that rows of a contract's source may pass before a release's mechanism.
 
-    What depends on the number of rows, as reading in batches does, is listed wherever the contract allows it.
+    Reading in batches is listed wherever a contract that states another `population` would allow it.
 
     Args:
         sampled: whether the mechanism is applied to a secret subsample.

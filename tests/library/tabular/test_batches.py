@@ -22,7 +22,7 @@ from dpicl.methods.options import LdpOptions
 from dpicl.pipeline import Unit
 from dpicl.randomness import Draws
 from dpicl.tabular.local.tally import Tally
-from dpicl.tabular.reading.batches import Facts, check_batchable, compact, held_out, merged_violations, prepare
+from dpicl.tabular.reading.batches import Facts, compact, held_out, merged_violations, prepare
 from dpicl.tabular.reading.checks import rules_of, violations
 from dpicl.tabular.reading.multiset import row_hashes
 from dpicl.types import PrivateTable
@@ -163,15 +163,6 @@ def test_short_types_hold_the_same_values(seed: int) -> None:
     assert short.to_pylist() == rows.to_pylist() and short.column_names == rows.column_names
     assert short.schema.field("colour").type.index_type == pa.int8()
     assert short.schema.field("age").type in (pa.int8(), pa.int64())
-
-
-def test_what_needs_all_rows_at_once_is_refused() -> None:
-    check_batchable(CONTRACT)
-    unique = small_contract(lambda content: content["checks"].append({"rule": "unique", "column": "age"}))
-    with pytest.raises(DataError, match="shop: has a check `unique`, which needs all rows at once"):
-        check_batchable(unique)
-    with pytest.raises(DataError, match="shop: states content_sha256"):
-        check_batchable(small_contract(lambda content: content["source"].update(content_sha256="0" * 64)))
 
 
 def test_a_split_that_leaves_nothing_is_refused() -> None:
