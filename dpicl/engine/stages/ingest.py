@@ -5,11 +5,13 @@ Batches of a large table are read, checked and split by workers, a part of them 
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 
 from dpicl.contract import Contract, TextContract
+from dpicl.engine.accounts import check_payer
 from dpicl.engine.artefacts import TABLE, keep_rows, table_folder
 from dpicl.engine.batches import INDEX, Batches, begin, keep_stream
 from dpicl.engine.horizon import uncounted
@@ -45,7 +47,7 @@ def ingest(run: str, dataset: str) -> str:
             elif contract.source.deliveries is not None:
                 table = read_deliveries(contract, settings.data, uncounted(read_plan(Path(run)), contract, settings))
             elif contract.source.query is not None:
-                rows = query_rows(contract, contract.source.query)
+                rows = query_rows(contract, contract.source.query, partial(check_payer, contract, settings))
                 if not isinstance(rows, pa.Table):
                     return keep_stream(rows, contract, settings, Path(run))
                 table = rows

@@ -26,6 +26,7 @@ from dpicl.files.bounded import below
 from dpicl.files.objects import SCHEME, Stored, store_settings
 from dpicl.files.visit import BaseUrls, FetchLimits, Progress, Visit
 from dpicl.installed import extra_of
+from dpicl.tabular.reading.asked import Check
 from dpicl.tabular.reading.database import check_address, query_batches
 from dpicl.tabular.reading.deliveries import delivered
 from dpicl.tabular.reading.parse import typed_table
@@ -71,9 +72,9 @@ def _bundled() -> pa.Table:
     return pa.table({**columns, "diagnosis": answers[values[:, -1].astype(int)]})
 
 
-def query_rows(contract: Contract, query: Query) -> pa.Table | Iterator[pa.Table]:
+def query_rows(contract: Contract, query: Query, check: Check | None = None) -> pa.Table | Iterator[pa.Table]:
     """The rows of a query as `load_source` gives them, or batch by batch where they are too many; raises what `query_batches` does."""
-    batches, read = query_batches(contract, query, BATCH_ROWS), []
+    batches, read = query_batches(contract, query, BATCH_ROWS, check), []
     for batch in batches:
         read.append(batch)
         if len(read) * BATCH_ROWS > WHOLE_ROWS and not contract.privacy.person:
