@@ -36,7 +36,7 @@ class Payers:
     """Accounts of the rows at some addresses.
 
     Attributes:
-        sure: those that pay, each with the reason, for a message.
+        sure: those that pay, each with the reason where it is not plain.
         doubtful: those that paid for an inode that one of the paths has now, and that none of their own paths has; with that path.
         addresses: all addresses that the rows should be bound to.
     """
@@ -44,6 +44,11 @@ class Payers:
     sure: Mapping[str, str]
     doubtful: Mapping[str, str]
     addresses: Sequence[str]
+
+    def with_reason(self, name: str) -> str:
+        """The name of an account, and why it pays where that is not plain."""
+        reason = self.sure.get(name)
+        return f"{name!r} ({reason})" if reason else repr(name)
 
 
 def payers_at(connection: Connection, addresses: Iterable[str]) -> Payers:
@@ -62,14 +67,10 @@ def payers_at(connection: Connection, addresses: Iterable[str]) -> Payers:
 def _reason(mine: str, bound: str, living: LivingPaths) -> str | None:
     """Why the account of a bound address pays for mine as well; None if it does not."""
     if mine == bound:
-        return (
-            "its server says which database it is; a replica or a restored clone is the same"
-            if mine.startswith(DATABASE)
-            else "bound there"
-        )
+        return "the same database, or a replica or restored clone of it, by what its server says" if mine.startswith(DATABASE) else ""
     shorter, longer = sorted((mine, bound), key=len)
     if shorter.startswith(_NESTED) and longer.startswith(shorter.rstrip("/") + "/"):
-        return "bound there"
+        return ""
     if mine.startswith(FILE) and bound.startswith(FILE) and living.overlap(mine.removeprefix(FILE), bound.removeprefix(FILE)):
         return f"the same file, or a link to it, is {bound.removeprefix(FILE)}"
     return None
@@ -103,7 +104,7 @@ def other_file(change: Change, name: str, path: str) -> None:
     """
     payers = payers_at(change.connection, [FILE + path])
     if name in payers.sure:
-        raise PrivacyError(f"{path}: account {name!r} pays for it ({payers.sure[name]}); expected a file that is none of its own")
+        raise PrivacyError(f"{path}: account {payers.with_reason(name)} pays for it; expected a file that is none of its own")
     inode = inode_address(path)
     if inode is None or inode not in addresses_of(change.connection, name):
         raise PrivacyError(f"{path}: account {name!r} has paid for no file of this device and inode; there is nothing to state")

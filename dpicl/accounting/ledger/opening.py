@@ -49,12 +49,12 @@ def find(connection: Connection, declared: Account, addresses: Sequence[str], *,
         return rows.stored_account(connection, declared.name), []
     if named and len(payers) == 1 and own not in payers:
         (payer,) = payers
-        raise PrivacyError(f"account {own!r}: its rows belong to account {payer!r} ({found.sure[payer]}); expected `account: {payer}`")
+        raise PrivacyError(f"account {own!r}: its rows belong to account {found.with_reason(payer)}; expected `account: {payer}`")
     if not named and own not in payers and payers:
         stored = rows.stored_account(connection, own)
         if stored is not None and not stored.benchmark and not _is_unused(connection, own):
             payers |= {own}  # an older account, whose rows another contract has named first
-    _check_one(own, payers, found)
+    _check_one(f"account {own!r}", payers, found)
     name = next(iter(payers), own)
     stored = rows.stored_account(connection, name)
     known = assets.addresses_of(connection, name)
@@ -65,14 +65,14 @@ def payer_at(connection: Connection, addresses: Sequence[str], named: str | None
     """The account that pays for the rows at these addresses; None where none does. Raises PrivacyError: as `find`."""
     found = assets.payers_at(connection, addresses)
     assets.check_doubt(found, "" if named is None else payer_of(connection, named))
-    _check_one(named or "the rows'", set(found.sure), found)
+    _check_one("the rows" if named is None else f"account {named!r}", set(found.sure), found)
     return next(iter(found.sure), None)
 
 
 def _check_one(own: str, payers: Collection[str], found: assets.Payers) -> None:
     if len(payers) > 1:
-        names = ", ".join(f"{name} ({found.sure.get(name, 'its contract')})" for name in sorted(payers))
-        raise PrivacyError(f"account {own!r}: its rows belong to several accounts, {names}; expected the rows of one")
+        names = ", ".join(map(found.with_reason, sorted(payers)))
+        raise PrivacyError(f"{own}: its rows belong to several accounts, {names}; expected the rows of one")
 
 
 def wanted(connection: Connection, key: bytes, stored: Account, declared: Account, *, states_cap: bool = True) -> Account:
