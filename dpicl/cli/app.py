@@ -127,11 +127,19 @@ def budget(
     account: Annotated[str | None, typer.Argument(help="Name of an account. Default: all accounts.", autocompletion=names.accounts)] = None,
     cap: Annotated[float | None, typer.Option(help="Set the account's cap on epsilon, whatever its contract declares.")] = None,
     delta: Annotated[float | None, typer.Option(help="With --cap: the cap on delta. Default: unchanged.")] = None,
+    other_file: Annotated[
+        Path | None, typer.Option(help="State that this file is not the one that the account paid for when that had its device and inode.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what accounts have spent and have left, or set a cap. Of one account, show what each release was charged."""
-    from dpicl.cli.budget import change_cap, print_account, print_accounts
+    from dpicl.cli.budget import change_cap, print_account, print_accounts, state_other_file
 
+    if other_file is not None:
+        if account is None or cap is not None or as_json:
+            raise DpiclError("--other-file needs an account and stands alone; `dpicl budget` lists accounts")
+        state_other_file(account, other_file)
+        return
     if delta is not None and cap is None:
         raise DpiclError("--delta needs --cap: both caps are set together")
     if cap is not None and as_json:

@@ -20,10 +20,21 @@ FilePath = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_./
 _PLACE = r"^(s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/)?[A-Za-z0-9_][A-Za-z0-9_./-]*$"
 
 
+_ALIASES = ("-s3alias", "--ol-s3", ".mrap")
+
+
 def _known_scheme(value: Any) -> Any:
-    scheme, separator, _ = str(value).partition("://")
-    if separator and scheme != "s3":
+    """Of a store there is one spelling of each object and prefix, and one name of each bucket."""
+    scheme, separator, place = str(value).partition("://")
+    if not separator:
+        return value
+    if scheme != "s3":
         raise ValueError(f"got the scheme {scheme[:20]!r}; expected a path below the data folder, or s3://BUCKET/KEY")
+    bucket, *parts = place.removesuffix("/").split("/")
+    if bucket.endswith(_ALIASES):
+        raise ValueError("is the alias of an access point; expected the bucket's own name")
+    if {"", ".", ".."} & set(parts):
+        raise ValueError("has an empty part, `.` or `..` in its key; expected s3://BUCKET/KEY without them")
     return value
 
 

@@ -119,9 +119,9 @@ def with_account(plan: Plan, settings: Settings) -> Settings:
     addresses = addresses_of(contract, settings)
     with open_ledger(settings) as ledger:
         accounts = {account.name: account for account in ledger.accounts()}
-        paying = [name for name in accounts if set(addresses) & set(ledger.addresses(name))]
-        own = contract.account or next(iter(paying), contract.name)
-        if contract.account is None and not paying and own in accounts:
+        paying = ledger.payer_at(addresses, named=contract.account)
+        own = contract.account or paying or contract.name
+        if contract.account is None and paying is None and own in accounts:
             own = f"{own[:32]}_{hashlib.sha256(' '.join(addresses).encode()).hexdigest()[:6]}"
     changed: dict[str, Any] = {"account": own}
     if not settings.given.has_cap:

@@ -518,5 +518,5 @@ def test_a_forecast_looks_no_further_than_the_calendar(place: Place) -> None:
     opened.__exit__(None, None, None)
     with open_ledger(Settings.current()) as ledger:
         ledger.set_cap(NAME, 200.0, 1e-3)
-    (told,) = series_forecasts(Settings.current())
+    ((told,), _) = series_forecasts(Settings.current())
     assert (told.last, told.more, told.until) == ("9999-12-12", 1, "9999-12-24")

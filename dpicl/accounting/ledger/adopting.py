@@ -27,6 +27,7 @@ from dpicl.accounting.ledger.restoring import AFTER_RESTORE, BRANCH, RESTORED, b
 from dpicl.accounting.ledger.rows import LedgerState, account_row, now, write_state
 from dpicl.accounting.ledger.values import Account
 from dpicl.errors import LedgerRefusedError
+from dpicl.files.same_file import INODE
 
 _RECEIPTS = ("reserved", "taken_up", "published")
 _PUBLISHED = ("artefact_sha256", "published_utc")
@@ -178,9 +179,11 @@ def _numbered(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _state(newest: _Newest, unproved: set[str]) -> LedgerState:
     """Accounts, what is bound to them, and totals; of an address that two chains have bound to two accounts, neither is proved."""
     payers: dict[str, str] = {}
-    for name, (_, content) in newest.items():
+    for name, (_, content) in sorted(newest.items(), key=lambda item: item[1][0]):
         for address in content["addresses"]:
-            if payers.setdefault(address, name) != name:
+            if address.startswith(INODE):  # goes from one account to the next as files are replaced
+                payers[address] = name
+            elif payers.setdefault(address, name) != name:
                 unproved |= {name, payers[address]}
     return {
         "accounts": [dict(content["account_row"]) for _, content in newest.values()],

@@ -5,9 +5,11 @@ Batches of a large table are read, checked and split by workers, a part of them 
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from dpicl.contract import Contract, TextContract
+from dpicl.engine.accounts import check_payer
 from dpicl.engine.artefacts import TABLE, keep_rows, table_folder
 from dpicl.engine.batches import INDEX, Batches, begin, keep_stream
 from dpicl.engine.horizon import uncounted
@@ -36,6 +38,7 @@ def ingest(run: str, dataset: str) -> str:
             assert isinstance(contract, Contract)
             if (folder / INDEX).exists():
                 return "already done"
+            check = partial(check_payer, contract, settings)
             if contract.source.frame:
                 if settings.given is None or settings.given.rows is None:
                     raise RunError(f"{dataset}: its rows are given by the program that makes the release, and are not here")
@@ -43,11 +46,11 @@ def ingest(run: str, dataset: str) -> str:
             elif contract.source.deliveries is not None:
                 table = read_deliveries(contract, settings.data, uncounted(read_plan(Path(run)), contract, settings))
             elif in_batches(contract) and contract.source.query is not None:
-                return keep_stream(query_parts(contract), contract, settings, Path(run))
+                return keep_stream(query_parts(contract, check), contract, settings, Path(run))
             elif in_batches(contract) and (files := survey(contract, settings.data)) is not None:
                 return begin(files, contract, folder)
             else:
-                table = load_source(contract, data_folder=settings.data, cache_folder=settings.cache)
+                table = load_source(contract, data_folder=settings.data, cache_folder=settings.cache, check=check)
         keep_rows(folder / TABLE, table)
     return f"{table.num_rows} rows" if contract.tells_row_count else "rows read"
 

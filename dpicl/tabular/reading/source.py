@@ -25,6 +25,7 @@ from dpicl.files.bounded import below
 from dpicl.files.objects import SCHEME, Stored, store_settings
 from dpicl.files.visit import BaseUrls, FetchLimits, Progress, Visit
 from dpicl.installed import extra_of
+from dpicl.tabular.reading.asked import Check
 from dpicl.tabular.reading.database import check_address, query_batches
 from dpicl.tabular.reading.deliveries import delivered
 from dpicl.tabular.reading.parse import typed_table
@@ -38,14 +39,15 @@ _BUNDLED_COLUMNS = (
 """Scikit-learn's breast cancer set begins with these, which are what we use."""
 
 
-def load_source(contract: Contract, *, data_folder: Path | None, cache_folder: Path) -> pa.Table:
+def load_source(contract: Contract, *, data_folder: Path | None, cache_folder: Path, check: Check | None = None) -> pa.Table:
     """The rows of a contract, typed; goes to the network only for what the contract itself says is elsewhere: a query, an address `s3://…`.
+    `check` may refuse a query's database.
     Raises SourceError: no rows are at hand (the message says what to type), or they are not those of `content_sha256`; DataError: the rows
     break the contract.
     """
     path, source, where = find_rows(contract, data_folder=data_folder, cache_folder=cache_folder), contract.source, contract.name
     if source.query is not None:
-        table = _in_one(list(query_parts(contract)), contract)
+        table = _in_one(list(query_parts(contract, check)), contract)
         return _verified(table, contract, f"{where}: query")
     if source.deliveries is not None:  # of which late ones, and those to come, must not be read
         raise SourceError(f"{where}: its deliveries are read one by one, by the command that counts them")
@@ -70,10 +72,10 @@ def _bundled() -> pa.Table:
     return pa.table({**columns, "diagnosis": answers[values[:, -1].astype(int)]})
 
 
-def query_parts(contract: Contract) -> Iterator[pa.Table]:
+def query_parts(contract: Contract, check: Check | None = None) -> Iterator[pa.Table]:
     """The rows of a contract's query, so many at a time; raises what `query_batches` does."""
     assert contract.source.query is not None
-    return query_batches(contract, contract.source.query, BATCH_ROWS)
+    return query_batches(contract, contract.source.query, BATCH_ROWS, check)
 
 
 def _in_one(batches: Sequence[pa.Table], contract: Contract) -> pa.Table:
