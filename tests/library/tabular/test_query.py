@@ -111,7 +111,10 @@ REFUSED = {
     "a column twice": ("SELECT age, age, height, colour, y FROM people", "has a name that stands twice"),
     "text for a number": ("SELECT age, note AS height, colour, y FROM people", "'height': is not a finite number (4 values)"),
     "nulls": ("SELECT NULL::int AS age, height, colour, y FROM people", "'age': is empty (4 values)"),
-    "a date": ("SELECT now() AS age, height, colour, y FROM people", "'age': is not a whole number (4 values)"),
+    "a date": (
+        "SELECT now() AS age, height, colour, y FROM people",
+        "'age': holds neither numbers nor text but timestamp; expected `type: datetime`",
+    ),
     "an array": ("SELECT ARRAY[age] AS age, height, colour, y FROM people", "'age': holds neither numbers nor text"),
     "json": ("""SELECT '{"a": 1}'::json AS age, height, colour, y FROM people""", "'age': holds neither numbers nor text"),
     "an unknown category": ("SELECT age, height, note AS colour, y FROM people", "is not one of the 3 categories (4 values)"),
