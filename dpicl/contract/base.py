@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
-from typing import Annotated, Any, ClassVar, cast
+from math import isfinite
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 from pydantic import (
     AfterValidator,
@@ -43,11 +44,23 @@ Text = Annotated[str, StringConstraints(min_length=1, max_length=2000)]
 
 
 def as_written(value: Any) -> Any:
-    """A whole number as text, as `yaml_file` reads what is written; anything else as it is."""
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+    """A number or boolean as a category's text; anything else as it is."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and isfinite(value):
+        return str(int(value)) if value.is_integer() and abs(value) < 2**63 else repr(value)
+    return str(value) if isinstance(value, int) else value
 
 
-Category = Annotated[str, BeforeValidator(as_written), StringConstraints(min_length=1, max_length=200)]
+def _whole_as_written(value: Any) -> Any:
+    """A whole number as text; what is written as another one is not known."""
+    return value if isinstance(value, bool | float) else as_written(value)
+
+
+_CATEGORY = StringConstraints(min_length=1, max_length=200)
+Category = Annotated[str, BeforeValidator(_whole_as_written, json_schema_input_type=str | float | bool), _CATEGORY]
+CategoryName = Annotated[str, BeforeValidator(as_written, json_schema_input_type=str | float | bool), _CATEGORY]
+"""One of the categories that a column lists, in any type: `parts: [[0], [1]]`."""
 
 
 def _as_fraction(value: Any) -> Any:
@@ -62,6 +75,8 @@ def _as_fraction(value: Any) -> Any:
 Rate = Annotated[Fraction, BeforeValidator(_as_fraction)]
 
 
+Invalid = Literal["refuse", "leave-out", "missing"]
+"""What becomes of a row whose value is none of its column's."""
 _MOST = 2**63
 
 

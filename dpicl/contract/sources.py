@@ -14,7 +14,7 @@ from pydantic import (
     model_validator,
 )
 
-from dpicl.contract.base import Category, Frozen, Name, Text
+from dpicl.contract.base import Category, CategoryName, Frozen, Name, Text
 
 FilePath = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_./-]*$", max_length=255)]
 _PLACE = r"^(s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/)?[A-Za-z0-9_][A-Za-z0-9_./-]*$"
@@ -175,9 +175,9 @@ class Split(Frozen):
 
     column: Name | None = None
     """The category column of a published split; requires `train` and `test`."""
-    train: Category | None = None
+    train: CategoryName | None = None
     """Its value in training rows, which demonstrations are made from."""
-    test: Category | None = None
+    test: CategoryName | None = None
     """Its value in held-out rows."""
     test_fraction: Annotated[float, Field(gt=0, lt=1)] | None = None
     """The fraction of rows held out at random, if there is no published split; the same rows in every run."""

@@ -14,6 +14,8 @@ from dpicl.errors import DpiclError
 if TYPE_CHECKING:
     from dpicl.release.release import Release
 
+_WITH_GAPS = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
+
 
 class ReleasedTable(pd.DataFrame):
     """Rows of a release. What is made of it (a filter, a copy) is a plain DataFrame, and so is what is read back."""
@@ -27,8 +29,8 @@ class ReleasedTable(pd.DataFrame):
         """The rows of a release."""
         frame = rows.to_pandas(date_as_object=False)
         for field in rows.schema:
-            if field.nullable and pa.types.is_integer(field.type):  # else pandas would make floats of them
-                frame[field.name] = rows.column(field.name).to_pandas(types_mapper=lambda _: pd.Int64Dtype())
+            if field.nullable and (kind := _WITH_GAPS.get(field.type)):  # else pandas would make floats or objects of them
+                frame[field.name] = rows.column(field.name).to_pandas(types_mapper=lambda _, kind=kind: kind)
         table = cls(frame)
         table._release, table._schema = release, rows.schema
         return table

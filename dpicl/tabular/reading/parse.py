@@ -19,11 +19,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dpicl.contract.categories import ValueType, category_of
 from dpicl.contract.columns import MISSING, CategoryColumn, Column, DateColumn, IntegerColumn, moment
 from dpicl.contract.models import Contract
 from dpicl.errors import DataError
 from dpicl.holder import tell_left_out
-from dpicl.tabular.reading.quick import is_text, quick_column
+from dpicl.tabular.reading.arrow_types import check_type, check_types, is_text
+from dpicl.tabular.reading.quick import quick_column
 from dpicl.types import NO_NUMBER
 
 _WHOLE = r"^-?\d+(\.0+)?$"
@@ -122,6 +124,7 @@ def typed_table(columns: pa.Table, contract: Contract, where: str) -> pa.Table:
     `columns` is of shape (rows, columns), of any types; those outside the contract are unread. `where` is the file's name, for messages.
     There may be no rows. Raises DataError: the first broken rule, in the contract's order of columns.
     """
+    check_types(columns.schema, contract, where)
     table, mended = columns.select(list(contract.read_columns)), 0
     if (missing := contract.source.missing) is not None:
         table = _without_marked(table, missing, contract, where)
@@ -193,6 +196,7 @@ def typed_column(values: pa.ChunkedArray, column: Column, name: str, where: str)
 
 def _typed(values: pa.ChunkedArray, column: Column, name: str, where: str) -> pa.ChunkedArray:
     """Without a way by text where values have such types already."""
+    check_type(values.type, column, name, where)
     quick = quick_column(values, column, _LONGEST_TEXT)
     if quick is None:
         quick = _from_text(values, column, name, where)
@@ -224,9 +228,20 @@ def _from_text(values: pa.ChunkedArray, column: Column, name: str, where: str) -
         numbers = text.cast(pa.float64())
         _refuse(pc.invert(pc.is_finite(numbers)), rule, name, where)
         return pc.add(numbers, 0.0)  # turns -0.0 into 0.0
-    codes = pc.index_in(text, value_set=pa.array(column.categories)).combine_chunks()
+    codes = category_codes(text, column.categories, column.value_type)
     _refuse(codes.is_null(), f"is not one of the {len(column.categories)} categories", name, where)
     return pa.chunked_array([pa.DictionaryArray.from_arrays(codes.cast(pa.int16()), pa.array(column.categories))])
+
+
+def category_codes(text: pa.ChunkedArray, categories: tuple[str, ...], kind: ValueType) -> pa.Array:
+    """The place of each text's category, null where it is none: int32 of shape (rows,). Another text than a category's is read once."""
+    listed = pa.array(categories)
+    codes = pc.index_in(text, value_set=listed).combine_chunks()
+    if codes.null_count:
+        others = pc.unique(text.filter(codes.is_null()))
+        meant = pc.index_in(pa.array([category_of(one, categories, kind) for one in others.to_pylist()], pa.string()), value_set=listed)
+        codes = pc.coalesce(codes, meant.take(pc.index_in(text, value_set=others).combine_chunks()))
+    return codes
 
 
 def _moments(text: pa.ChunkedArray, column: DateColumn, name: str, where: str) -> pa.ChunkedArray:
