@@ -49,6 +49,10 @@ class Remote(Frozen):
     """(column to add, rows of the first part, its value, value of the other rows)."""
 
 
+ORIGIN_WORDS = ("obtain", "stands_in")
+"""Keys of `Origin` that came later and are words for people: no digest of a contract contains them."""
+
+
 class Origin(Frozen):
     """Who published a data set, and under which licence."""
 
@@ -58,6 +62,10 @@ class Origin(Frozen):
     """The licence under which it may be used."""
     citation: Text = "none"
     """What to cite; `none` if it was not published."""
+    obtain: Text | None = None
+    """Where anyone can get rows that are not shipped, and in which form, in words."""
+    stands_in: Text | None = None
+    """Of what this set takes the place in a paper's tables, and how it differs, in words."""
 
 
 class Query(Frozen):
@@ -72,7 +80,17 @@ class Query(Frozen):
 class Source(Origin):
     """Origin, licence and checksum, and at least one place to get the rows from."""
 
-    later: ClassVar[tuple[str, ...]] = ("folder", "query", "moved_from", "frame", "arrived", "sign", "deliveries", "undelivered")
+    later: ClassVar[tuple[str, ...]] = (
+        "folder",
+        "query",
+        "moved_from",
+        "frame",
+        "arrived",
+        "sign",
+        "deliveries",
+        "undelivered",
+        *ORIGIN_WORDS,
+    )
     earlier: ClassVar[dict[str, str]] = {"moved_from": "formerly"}
 
     bundled: Literal["breast_cancer"] | None = None

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from dpicl.contract.base import Category, Frozen, Rate
-from dpicl.contract.sources import FilePath, Origin, Sha256
+from dpicl.contract.sources import ORIGIN_WORDS, FilePath, Origin, Sha256
 
 FIELD = r"[A-Za-z_][A-Za-z0-9_-]*(\.[A-Za-z_][A-Za-z0-9_-]*)*"
 FieldPath = Annotated[str, StringConstraints(pattern=f"^{FIELD}$", max_length=200)]
@@ -119,7 +119,7 @@ SliceName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,39}$")]
 class TextSource(Origin):
     """Files of private texts and of queries, a published set with its slices, or texts that are shipped with a package."""
 
-    later: ClassVar[tuple[str, ...]] = ("queries", "published", "slices", "labels", "deliveries", "undelivered")
+    later: ClassVar[tuple[str, ...]] = ("queries", "published", "slices", "labels", "deliveries", "undelivered", *ORIGIN_WORDS)
 
     train: TextFile | None = None
     """Private texts."""
