@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from dpicl.methods.published.cells import FITTED, PrintedCell
 from dpicl.report import words
 from dpicl.report.compare.sides import Side
-from dpicl.report.reproduce.made import Measured
+from dpicl.report.reproduce.made import Measured, is_of
 from dpicl.report.reproduce.meanings import WIDEST
 
 MAJORITY, NOTHING_SHOWN = "the majority label", "no demonstrations"
@@ -54,13 +54,11 @@ def _constant(cell: PrintedCell, side: Side) -> tuple[str, float] | None:
     if cell.system in FITTED:
         value = side.run.manifest.majority.get(cell.dataset)
         return None if value is None else (MAJORITY, value)
-    results = side.run.results
-    of_set = results[(results["method"] == cell.method) & (results["dataset"] == cell.dataset)]
-    majority = of_set.loc[of_set["system"] == "majority", cell.metric].dropna()
-    if len(majority):
-        return MAJORITY, float(majority.mean())
-    shown = of_set.loc[of_set["system"] == "zero-shot", cell.metric].dropna()
-    return (NOTHING_SHOWN, float(shown.mean())) if len(shown) and cell.system != "zero-shot" else None
+    for system, name in (("majority", MAJORITY), ("zero-shot", NOTHING_SHOWN)):
+        values = side.run.results.loc[is_of(side, cell.method, cell.dataset, system), cell.metric].dropna()
+        if len(values) and cell.system != system:
+            return name, float(values.mean())
+    return None
 
 
 def is_answer(cell: PrintedCell) -> bool:

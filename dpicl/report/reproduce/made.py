@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+import numpy as np
 import pandas as pd
 
 from dpicl.contract.declared import Declared
@@ -56,15 +57,18 @@ class Measured:
 
 def results_at(cell: PrintedCell, side: Side, system: str | None = None) -> pd.DataFrame:
     """The results of a cell, or of another system at its shots and epsilon."""
-    results = side.run.results
-    here = results[
-        (results["method"] == cell.method) & (results["dataset"] == cell.dataset) & (results["system"] == (system or cell.system))
-    ]
+    where = is_of(side, cell.method, cell.dataset, system or cell.system)
     for name in ("shots", "epsilon"):
         value = getattr(cell, name)
         if value is not None:
-            here = here[here[name] == value]
-    return here
+            where &= side.run.results[name].to_numpy() == value
+    return side.run.results[where]
+
+
+def is_of(side: Side, method: str, dataset: str, system: str) -> np.ndarray:
+    """Which results are of these, shape (results,)."""
+    wanted = {"method": method, "dataset": dataset, "system": system}
+    return np.logical_and.reduce([side.run.results[name].to_numpy(dtype=object) == value for name, value in wanted.items()])
 
 
 def measured(cell: PrintedCell, side: Side) -> Measured | None:
