@@ -60,10 +60,14 @@ class Remote(Frozen):
     """(column to add, rows of the first part, its value, value of the other rows)."""
 
 
+ORIGIN_WORDS = ("obtain", "stands_in")
+"""Keys of `Origin` that came later and are words for people: no digest of a contract contains them."""
+
+
 class Origin(Frozen):
     """Who published a data set, and under which licence."""
 
-    later: ClassVar[tuple[str, ...]] = ("invalid",)
+    later: ClassVar[tuple[str, ...]] = ("invalid", *ORIGIN_WORDS)
 
     title: Text = "Private records"
     """The title under which it was published."""
@@ -76,6 +80,10 @@ class Origin(Frozen):
     leaves it out, or makes a value of a nullable column missing. If left out: `refuse` where one release is made, `leave-out` where
     `releases.every` is a period.
     """
+    obtain: Text | None = None
+    """Where anyone can get rows that are not shipped, and in which form, in words."""
+    stands_in: Text | None = None
+    """Of what this set takes the place in a paper's tables, and how it differs, in words."""
 
 
 class Query(Frozen):
