@@ -175,6 +175,8 @@ def typed_column(values: pa.ChunkedArray, column: Column, name: str, where: str)
 
 def _typed(values: pa.ChunkedArray, column: Column, name: str, where: str) -> pa.ChunkedArray:
     """Without a way by text where values have such types already."""
+    if not column.nullable:
+        _refuse(values.is_null(), "is empty", name, where)
     quick = quick_column(values, column, _LONGEST_TEXT)
     if quick is None:
         quick = _from_text(values, column, name, where)
