@@ -31,6 +31,7 @@ from dpicl.types import NO_NUMBER
 _WHOLE = r"^-?\d+(\.0+)?$"
 _NUMBER = r"^-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 _LONGEST_TEXT = 1 << 16
+_EMPTY = "is empty; expected a value in every row, or `nullable: true`"
 _SEPARATORS = {";": "`;`", "\t": "tabs", "|": "`|`"}
 _DAY = DateColumn.model_validate({"type": "date", "bounds": ["0001-01-01", "9999-12-31"]})
 """On which a row arrived."""
@@ -197,6 +198,8 @@ def typed_column(values: pa.ChunkedArray, column: Column, name: str, where: str)
 def _typed(values: pa.ChunkedArray, column: Column, name: str, where: str) -> pa.ChunkedArray:
     """Without a way by text where values have such types already."""
     check_type(values.type, column, name, where)
+    if not column.nullable:
+        _refuse(values.is_null(), _EMPTY, name, where)
     quick = quick_column(values, column, _LONGEST_TEXT)
     if quick is None:
         quick = _from_text(values, column, name, where)
@@ -211,7 +214,7 @@ def _from_text(values: pa.ChunkedArray, column: Column, name: str, where: str) -
     )
     if column.nullable:
         text = pc.if_else(pc.equal(text, ""), MISSING if isinstance(column, CategoryColumn) else None, text)
-    _refuse(pc.equal(text, ""), "is empty; expected a value in every row, or `nullable: true`", name, where)
+    _refuse(pc.equal(text, ""), _EMPTY, name, where)
     if isinstance(column, DateColumn):
         return _moments(text, column, name, where)
     if isinstance(column, IntegerColumn):

@@ -140,15 +140,17 @@ def fewer(positions: np.ndarray, most: int | None, dataset: str) -> np.ndarray:
 
 def _sides(table: pa.Table, contract: Contract, key: bytes | None, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Positions of the rows to protect and of the held-out ones, ascending.
-    Raises DataError: somebody has rows on both sides of a split by column.
+    Who has rows on both sides of a split by column is on neither, or refused with a DataError: as the contract says of what breaks it by itself.
     """
     split, person = contract.split, contract.privacy.person
     ids = table.column(person.id_column).to_numpy() if person else None
     if split is not None and split.column is not None:
         train, test = (np.flatnonzero(side) for side in sides_by_column(table, contract))
-        on_both = 0 if ids is None else len(np.intersect1d(ids[train], ids[test]))
-        if on_both:
-            raise DataError(contract.name, "persons have rows in both parts of the split; expected each in one", count=on_both)
+        on_both = np.empty(0) if ids is None else np.intersect1d(ids[train], ids[test])
+        if ids is not None and contract.leaves_out:
+            return train[~np.isin(ids[train], on_both)], test[~np.isin(ids[test], on_both)]
+        if len(on_both):
+            raise DataError(contract.name, "persons have rows in both parts of the split; expected each in one", count=len(on_both))
         return train, test
     if split is None or not contract.privacy.budget.benchmark:
         held_out = holds_out(table, contract, key=key)
