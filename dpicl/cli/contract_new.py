@@ -23,6 +23,7 @@ from dpicl.files.bounded import read_bytes, read_parquet
 from dpicl.methods import DEFAULTS, Options, unit_of
 from dpicl.pipeline import read_epsilon
 from dpicl.planning.noise import NoisyRelease, noisy_releases
+from dpicl.tabular.reading.arrow_types import check_taken
 from dpicl.tabular.reading.parse import as_text, check_commas, check_distinct
 from dpicl.tabular.reading.read import read_text_table
 
@@ -139,6 +140,7 @@ def _rows(place: Path) -> tuple[pa.Table, dict[str, str]]:
     for name, column in zip(table.column_names, table.columns, strict=True):
         floating = pa.types.is_floating(column.type)
         try:
+            check_taken(column.type, "categories", name, place.name)
             texts[name] = as_text(pc.if_else(pc.is_nan(column), None, column) if floating else column, name, place.name)
         except DataError as error:
             unread[name] = error.rule

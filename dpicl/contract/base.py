@@ -53,14 +53,16 @@ def as_written(value: Any) -> Any:
 
 
 def _whole_as_written(value: Any) -> Any:
-    """A whole number as text; what is written as another one is not known."""
+    """A whole number as text, as `yaml_file` reads what is written; anything else as it is."""
     return value if isinstance(value, bool | float) else as_written(value)
 
 
 _CATEGORY = StringConstraints(min_length=1, max_length=200)
-Category = Annotated[str, BeforeValidator(_whole_as_written, json_schema_input_type=str | float | bool), _CATEGORY]
-CategoryName = Annotated[str, BeforeValidator(as_written, json_schema_input_type=str | float | bool), _CATEGORY]
-"""One of the categories that a column lists, in any type: `parts: [[0], [1]]`."""
+Category = Annotated[str, BeforeValidator(_whole_as_written), _CATEGORY]
+CategoryName = Annotated[str, BeforeValidator(as_written), _CATEGORY]
+"""One of the categories that a column lists, in any type."""
+Part = Annotated[str, BeforeValidator(as_written, json_schema_input_type=str | float | bool), _CATEGORY]
+"""The same in a list: `parts: [[0], [1]]`."""
 
 
 def _as_fraction(value: Any) -> Any:

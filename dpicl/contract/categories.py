@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, ModelWrapValidatorHandler, PrivateAttr, SerializationInfo, field_serializer, model_validator
+from pydantic.json_schema import SkipJsonSchema, WithJsonSchema
 
 from dpicl.contract.base import TODAY, Category, CategoryName, Frozen, Invalid, Text, as_written
 
@@ -20,12 +21,16 @@ MISSING = "(missing)"
 """The last category of a nullable column of categories: no value."""
 ValueType = Literal["category", "boolean", "integer", "real"]
 """Of the values of a column of categories; `category` is text."""
+_Listed = Annotated[
+    Category, WithJsonSchema({"anyOf": [{"type": "string", "minLength": 1, "maxLength": 200}, {"type": "number"}, {"type": "boolean"}]})
+]
 FALSE, TRUE = "false", "true"
 _SPELLED = {FALSE: ("false", "False", "FALSE", "0", "0.0"), TRUE: ("true", "True", "TRUE", "1", "1.0")}
 BOOLEANS = {spelled: truth for truth, some in _SPELLED.items() for spelled in some}
 """{text by which a boolean comes: its category}."""
-_WHOLE = re.compile(r"(-?(?:0|[1-9]\d*))(?:\.0*)?")
-_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d*)?(?:[eE][+-]?\d+)?")
+_AS_INTEGER = re.compile(r"0|-?[1-9]\d*", re.ASCII)
+_WHOLE = re.compile(r"(-?(?:0|[1-9]\d*))(?:\.0*)?", re.ASCII)
+_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d*)?(?:[eE][+-]?\d+)?", re.ASCII)
 
 
 class CategoryColumn(Frozen):
@@ -41,7 +46,7 @@ class CategoryColumn(Frozen):
     """What becomes of a row whose value is no category, or missing in a column that is not nullable: `refuse`, `leave-out` or `missing`, as in
     a column of numbers.
     """
-    categories: Annotated[tuple[Category, ...], Field(min_length=1, max_length=256)]
+    categories: Annotated[tuple[_Listed, ...], Field(min_length=1, max_length=256)]
     """All possible values, at most 256, from public knowledge: including those that no row has. Released values are of the type in which
     these are written: numbers, booleans, or texts.
     """
@@ -60,7 +65,7 @@ class CategoryColumn(Frozen):
         """A list of one type as texts, and the type beside it."""
         kind: ValueType = "category"
         if isinstance(content, dict) and isinstance(stated := content.get("categories"), list | tuple):
-            kind = _type_of([one for one in stated if one != MISSING])
+            kind = type_of([one for one in stated if one != MISSING])
             if kind != "category":
                 content = {**content, "categories": [as_written(one) for one in stated]}
         column = handler(content)
@@ -102,8 +107,7 @@ class BooleanColumn(CategoryColumn):
 
     type: Literal["boolean"]  # type: ignore[assignment]  # so that booleans are categories to everything that counts them
     """True or false; values may come as `true`, `True`, `TRUE`, 1 and the same of false."""
-    categories: tuple[Category, ...] = (FALSE, TRUE)
-    """`false` and `true`; nothing else can be stated."""
+    categories: SkipJsonSchema[tuple[Category, ...]] = (FALSE, TRUE)
 
     @model_validator(mode="wrap")
     @classmethod
@@ -118,7 +122,7 @@ class BooleanColumn(CategoryColumn):
         return column
 
 
-def _type_of(stated: Sequence[Any]) -> ValueType:
+def type_of(stated: Sequence[Any]) -> ValueType:
     """That in which all of them are written; text where there are several."""
     kinds = {type(one) for one in stated}
     if kinds == {bool}:
@@ -126,6 +130,11 @@ def _type_of(stated: Sequence[Any]) -> ValueType:
     if kinds == {int}:
         return "integer"
     return "real" if kinds and kinds <= {int, float} else "category"
+
+
+def written_type(texts: Sequence[str]) -> ValueType:
+    """Of a list that nobody has written yet: whole numbers, where each text is one and stays as it is; else text."""
+    return "integer" if texts and all(map(_AS_INTEGER.fullmatch, texts)) else "category"
 
 
 def value_of(category: str, kind: ValueType) -> str | bool | int | float:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, StringConstraints, WithJsonSchema, field_validator, model_validator
 
-from dpicl.contract.base import CategoryName, Frozen, Invalid, Name, Text
+from dpicl.contract.base import Frozen, Invalid, Name, Part, Text
 from dpicl.contract.categories import MISSING as MISSING  # noqa: PLC0414 - part of what this module offers
 from dpicl.contract.categories import BooleanColumn as BooleanColumn  # noqa: PLC0414
 from dpicl.contract.categories import CategoryColumn as CategoryColumn  # noqa: PLC0414
@@ -149,7 +149,7 @@ class Rule(Frozen):
     """For numbers: rising cut points, in the column's unit; n of them make n + 1 parts."""
     missing: bool = False
     """For nullable numbers, and required there: one part more, the last, holds the missing values."""
-    parts: tuple[tuple[CategoryName, ...] | Literal["rest"], ...] = ()
+    parts: tuple[tuple[Part, ...] | Literal["rest"], ...] = ()
     """For categories: the categories of each part; together all of them."""
 
     @model_validator(mode="after")
@@ -247,7 +247,7 @@ class Word(Frozen):
     """For numbers in a central template: rising cut points."""
     missing: bool = False
     """For nullable numbers in a central template, and required there: the last text is for missing values."""
-    parts: tuple[tuple[CategoryName, ...] | Literal["rest"], ...] = ()
+    parts: tuple[tuple[Part, ...] | Literal["rest"], ...] = ()
     """For categories in a central template: the categories of each part."""
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dpicl.contract.categories import BOOLEANS, FALSE, TRUE, written_type
 from dpicl.contract.columns import MISSING, moment
 from dpicl.contract.draft import UNNAMED, DraftColumn, Kind, can_be_named, tidy
 from dpicl.errors import ParameterError
@@ -179,7 +180,9 @@ def _categories(filled: pa.ChunkedArray, name: str, nullable: bool, *, every: bo
     if len(categories) + nullable > MOST_CATEGORIES or not (every or (listed and 2 * len(counts) <= len(filled))):
         other = next((meaning for pattern, meaning in _LOOKS_LIKE if _all(filled, pattern)), "")
         return other or f"free text, names or more than {MOST_CATEGORIES} categories"
-    return DraftColumn(name, "category", categories=tuple(categories), nullable=nullable)
+    if all(one in BOOLEANS and one.isalpha() for one in categories):
+        return DraftColumn(name, "boolean", categories=(FALSE, TRUE), nullable=nullable)
+    return DraftColumn(name, "category", categories=tuple(categories), value_type=written_type(categories), nullable=nullable)
 
 
 def _all(values: pa.ChunkedArray, pattern: str) -> bool:

@@ -71,7 +71,7 @@ def test_whoever_may_have_several_rows_is_protected_as_a_person(place: Place, ca
 @pytest.mark.parametrize(
     ("place_of", "wrong", "sentence"),
     [
-        (1, "number", "expected one of category, integer, real, date, datetime, ignored"),
+        (1, "number", "expected one of category, boolean, integer, real, date, datetime, ignored"),
         (2, "18", "expected two comma-separated numbers"),
         (2, "18,young", "expected a whole number"),
         (2, "100,18", "expected [low, high] with low < high"),
@@ -143,7 +143,8 @@ def test_a_schema_leaves_only_what_it_lacks_to_be_asked(place: Place, capsys: Ca
     typed("", "0,500", "ignored", "", "0,1", "", "0,1", "", "", "", "")
     told = said(capsys, *NEW, "--schema", str(place.root / "schema.json"), "--label", "bought", "--positive", "1")
     assert (
-        "spent (euros a month): category, integer, real, date, datetime (with ? if values may be missing) or ignored [real]" in told
+        "spent (euros a month): category, boolean, integer, real, date, datetime (with ? if values may be missing) or ignored [real]"
+        in told
         and "age:" not in told
     )
     assert "those of schema.json and answers" in told
