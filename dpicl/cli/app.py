@@ -30,6 +30,7 @@ from dpicl.cli.terminal import QUIET, check_state, say
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError, ParameterError
 from dpicl.leaving import INTERRUPTED
+from dpicl.printable import filter_streams
 from dpicl.yaml_file import is_number
 
 
@@ -240,6 +241,7 @@ contribute(app, "serve", "deploy", "metrics", *others())
 
 def main() -> None:
     """Entry point: a user's mistake becomes one sentence on standard error and exit code 2."""
+    filter_streams()
     try:
         code = app(standalone_mode=False)
     except TyperException as error:

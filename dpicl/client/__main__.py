@@ -19,6 +19,7 @@ from dpicl.contract.models import Contract
 from dpicl.contract.periods import ONCE, read_period
 from dpicl.errors import DataError, DpiclError, ParameterError
 from dpicl.methods.collection import DEFAULT_DESIGN, DESIGNS, Collection
+from dpicl.printable import filter_streams
 from dpicl.randomness import Draws, system_stream
 from dpicl.tabular.reading.contribution import reporting_rows
 from dpicl.tabular.reading.encode import LocalEncoding, encode_clients
@@ -137,6 +138,7 @@ def show_cap(typed: list[str]) -> None:
 
 def main() -> int:
     """Print reports, or show a wallet's cap; a mistake is one sentence and exit code 2."""
+    filter_streams()
     typed = sys.argv[1:]
     try:
         if typed[:1] == ["cap"]:

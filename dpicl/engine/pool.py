@@ -21,6 +21,7 @@ from dpicl.engine.execute import Executor, WorkerDied, failure_of
 from dpicl.engine.order import Step, stage_named
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
+from dpicl.printable import filter_streams
 from dpicl.processes import ONE_THREAD, OWN_GROUP, VISIBLE, fork_server, gpus_here
 
 
@@ -120,6 +121,7 @@ class Pool(Executor):
 
 def _work(pipe: Connection, settings: Settings, environment: Mapping[str, str], folder: Path) -> None:
     """Do steps until the owner is gone."""
+    filter_streams()
     threading.Thread(target=_end_with_owner, daemon=True).start()
     os.environ.update(environment)
     os.chdir(folder)
