@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -76,6 +77,10 @@ class ReleasedTable(pd.DataFrame):
         if not rows.equals(self.to_arrow()):
             raise DpiclError(f"to_{form}: this table was changed since it was released; expected pandas.DataFrame(table).to_{form}(…)")
         self._release.write(Path(path), form, len(self))
+        from dpicl.release.release import formulas
+
+        if form == "csv" and (told := formulas(self._release.contract)):
+            warnings.warn(f"{Path(path).name}{told}", stacklevel=3)
 
 
 def _is_plain(path: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> bool:
