@@ -27,8 +27,8 @@ class Evidence:
     text: str
 
     def shows(self, seen: str) -> bool:
-        """Whether the parts of `seen`, which ` … ` separates, stand there in their order; # is any number."""
-        parts = (re.escape(" ".join(part.split())).replace(r"\#", r"[−-]?\d[\d.,]*") for part in seen.split(" … "))
+        """Whether the parts of `seen`, which ` … ` separates, stand there in their order; <n> is any number."""
+        parts = (re.escape(" ".join(part.split())).replace("<n>", r"[−-]?\d[\d.,]*") for part in seen.split(" … "))
         return re.search(r".*?".join(rf"(?<!\w){part}(?!\w)" for part in parts), self.text, re.DOTALL) is not None
 
 

@@ -51,6 +51,19 @@ def read_signal(text: str) -> float:
     return value
 
 
+def _count_of(contract: Contract, rows: int | None) -> int:
+    """Rows as stated, or as they are known."""
+    count = rows if rows is not None else contract.population
+    if count is None and contract.privacy.budget.benchmark:
+        count = published_rows(contract.name)
+    if count is None:
+        unstated = f"--rows NUMBER, as it is publicly known, or `population: NUMBER`, which {contract.name} does not state"
+        raise ParameterError("rows", "unknown", unstated)
+    if count < 1:
+        raise ParameterError("rows", count, "a number of rows >= 1")
+    return count
+
+
 def plan_table(
     contract: Contract,
     rows: int | None,
@@ -77,15 +90,7 @@ def plan_table(
     Raises:
         ParameterError: a value is out of range, or no method fits.
     """
-    count = rows if rows is not None else contract.population
-    if count is None and contract.privacy.budget.benchmark:
-        count = published_rows(contract.name)
-    if count is None:
-        raise ParameterError(
-            "rows", "unknown", f"--rows NUMBER, as it is publicly known, or `population: NUMBER`, which {contract.name} does not state"
-        )
-    if count < 1:
-        raise ParameterError("rows", count, "a number of rows >= 1")
+    count = _count_of(contract, rows)
     try:
         asked = tuple(sorted({parse_epsilon(epsilon) for epsilon in epsilons}))
     except ValueError as error:
