@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from dpicl.contract.base import as_written
 from dpicl.contract.text import Classification, FreeText, TextContract, template_pieces
 from dpicl.errors import DataError
-from dpicl.holder import tell_left_out
+from dpicl.holder import tell_holder, tell_left_out
 from dpicl.text.fields import Fields, parse_records
 
 _LABEL = ":label"
@@ -123,4 +123,7 @@ def _answer(records: _Records, field: str) -> None:
     broken = f"field {field!r} is neither text nor a list of texts"
     records.check(_LABEL, lambda words: not all(isinstance(word, str) for word in words), broken)
     records.values[_LABEL] = [plain_text(" ".join(words)) for words in records.values[_LABEL]]
+    has_any = bool(records.values[_LABEL])
     records.keep([bool(answer) for answer in records.values[_LABEL]])
+    if has_any and not records.values[_LABEL]:
+        tell_holder(f"{records.where}: no record has an answer in field {field!r}")

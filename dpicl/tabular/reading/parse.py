@@ -33,6 +33,7 @@ _NUMBER = r"^-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 _LONGEST_TEXT = 1 << 16
 _EMPTY = "is empty; expected a value in every row, or `nullable: true`"
 _SEPARATORS = {";": "`;`", "\t": "tabs", "|": "`|`"}
+_TOO_LONG = f"has more than {_LONGEST_TEXT} bytes"
 _DAY = DateColumn.model_validate({"type": "date", "bounds": ["0001-01-01", "9999-12-31"]})
 """On which a row arrived."""
 _SIGN = IntegerColumn.model_validate({"type": "integer", "bounds": [-1, 1]})
@@ -198,7 +199,7 @@ def typed_column(values: pa.ChunkedArray, column: Column, name: str, where: str)
 def _typed(values: pa.ChunkedArray, column: Column, name: str, where: str) -> pa.ChunkedArray:
     """Without a way by text where values have such types already."""
     check_type(values.type, column, name, where)
-    if not column.nullable:
+    if not column.nullable and pa.types.is_temporal(values.type):  # a day beyond the calendar has no text, and is not to be made one
         _refuse(values.is_null(), _EMPTY, name, where)
     quick = quick_column(values, column, _LONGEST_TEXT)
     if quick is None:
@@ -281,7 +282,8 @@ def _as_text(column: pa.ChunkedArray, name: str, where: str) -> pa.ChunkedArray:
         if pa.types.is_dictionary(column.type):
             kind = pa.string() if is_text(column.type.value_type) else column.type.value_type
             dictionaries = [chunk.dictionary.cast(kind) for chunk in column.chunks]
-            _refuse_long(pa.chunked_array(dictionaries, kind), name, where, column)
+            long = [_is_long(dictionary).take(chunk.indices) for dictionary, chunk in zip(dictionaries, column.chunks, strict=True)]
+            _refuse(pa.chunked_array(long, pa.bool_()), _TOO_LONG, name, where)  # one may stand for a million rows
             taken = [dictionary.take(chunk.indices) for dictionary, chunk in zip(dictionaries, column.chunks, strict=True)]
             column = pa.chunked_array(taken, kind)
         if pa.types.is_floating(column.type):  # a whole one without an exponent, which Arrow writes from 1e+15 on
@@ -292,18 +294,15 @@ def _as_text(column: pa.ChunkedArray, name: str, where: str) -> pa.ChunkedArray:
         text = pc.fill_null(column.cast(pa.string()), "")
     except pa.ArrowException:
         raise DataError(where, "holds neither numbers nor text", column=name) from None
-    _refuse_long(text, name, where)
+    _refuse(_is_long(text), _TOO_LONG, name, where)
     return text
 
 
-def _refuse_long(values: pa.ChunkedArray, name: str, where: str, coded: pa.ChunkedArray | None = None) -> None:
-    """Of the dictionaries of `coded` before they are written out: in one of them a long text may stand for a million rows."""
+def _is_long(values: pa.Array) -> pa.Array:
+    """Whether each value is a text of more than is read."""
     if pa.types.is_string(values.type) or pa.types.is_binary(values.type) or pa.types.is_large_string(values.type):
-        long = pc.greater(pc.binary_length(values), _LONGEST_TEXT)
-        if coded is not None:
-            rows = [of.take(chunk.indices) for of, chunk in zip(long.chunks, coded.chunks, strict=True)] if pc.any(long).as_py() else []
-            long = pa.chunked_array(rows, pa.bool_())
-        _refuse(long, f"has more than {_LONGEST_TEXT} bytes", name, where)
+        return pc.greater(pc.binary_length(values), _LONGEST_TEXT)
+    return pa.repeat(False, len(values))
 
 
 def _refuse(broken: pa.ChunkedArray, rule: str, name: str, where: str) -> None:

@@ -121,7 +121,6 @@ REFUSED = {
     "an array": ("SELECT ARRAY[age] AS age, height, colour, y FROM people", "'age': holds neither numbers nor text"),
     "json": ("""SELECT '{"a": 1}'::json AS age, height, colour, y FROM people""", "'age': holds neither numbers nor text"),
     "an unknown category": ("SELECT age, height, note AS colour, y FROM people", "is not one of the 3 categories (4 values)"),
-    "no rows": (f"{SELECT} WHERE age < 0", "query: has no rows"),
     "no such table": (f"SELECT age FROM {SECRET}", "people: the database refuses the contract's query (UndefinedTable)"),
     "no SQL": (SECRET, "refuses the contract's query (SyntaxError)"),
     "a cast that fails": (

@@ -110,7 +110,6 @@ BAD_CSV = [
     ),
     ("unknown category", _csv("31,1.75,mauve,no", "31,1.75,Red,no", *ROWS), "column 'colour': is not one of the 3 categories (2 values)"),
     ("blank around a category", _csv("31,1.75, red,no"), "column 'colour': is not one of the 3 categories (1 value)"),
-    ("header only", _csv(), "has no rows; expected at least one"),
     ("0 bytes", b"", "is an empty file"),
     ("only line ends", b"\n\n", "column 'age': is not among the columns (and 3 more)"),
     (
@@ -124,7 +123,7 @@ BAD_CSV = [
         _csv(ROWS[0], "31,1.75,red", ROWS[1], "31,1.75,red,no,1"),
         "some rows are ragged; expected 4 fields in each (2 of 4 rows)",
     ),
-    ("open quote", _csv('31,1.75,"red,no', *ROWS), "some rows are ragged; expected 4 fields in each (1 of 1 rows)"),
+    ("open quote", _csv('31,1.75,"red,no', *ROWS), "is not well-formed CSV; expected closed quotes"),
     ("one long line", b"a" * (5 << 20), "is not well-formed CSV; expected closed quotes and rows under 1 MiB"),
     ("a long line under a header", _csv(ROWS[0], f"31,1.75,red,{'n' * (5 << 20)}"), "is not well-formed CSV"),
     ("a header without an end", b'"' + b"a\n" * (1 << 20), "has a first line that is not CSV"),
@@ -177,8 +176,7 @@ def test_rows_with_the_missing_marker_go_first(tmp_path: Path) -> None:
     contract = small_contract(source={"missing": "?"})
     table = read_table(_file(tmp_path, _csv("?,1.75,red,no", "31,?,red,no", "31,1.75,?,no", "x?,?,?,?", ROWS[1])), contract)
     assert table.to_pydict() == {"age": [48], "height": [1.6], "colour": ["blue"], "y": ["yes"]}
-    with pytest.raises(DataError, match="has no rows"):
-        read_table(_file(tmp_path, _csv("?,1.75,red,no")), contract)
+    assert read_table(_file(tmp_path, _csv("?,1.75,red,no")), contract).num_rows == 0
 
 
 def _parquet(folder: Path, table: pa.Table) -> Path:
