@@ -13,6 +13,7 @@ import os
 import platform
 import stat
 from functools import cache
+from os.path import dirname
 from pathlib import Path
 
 INODE = "inode:"
@@ -47,6 +48,7 @@ class LivingPaths:
 
     def __init__(self) -> None:
         self._nodes: dict[str, Node | None] = {}
+        self._above: dict[str, list[Node]] = {}
         self._linked: dict[str, frozenset[Node]] = {}
 
     def overlap(self, one: str, other: str) -> bool:
@@ -58,14 +60,17 @@ class LivingPaths:
 
     def _nodes_above(self, path: str) -> list[Node]:
         """Of a path that lives, and the folders above it but the root."""
-        if self._node(path) is None:
+        node, above = self._node(path), dirname(path)  # noqa: PTH120 - texts, of each path that is bound
+        if node is None:
             return []
-        return [node for place in (path, *map(str, Path(path).parents[:-1])) if (node := self._node(place)) is not None]
+        if above not in self._above:
+            self._above[above] = self._nodes_above(above) if dirname(above) != above else []  # noqa: PTH120
+        return [node, *self._above[above]]
 
     def _node(self, path: str) -> Node | None:
         if path not in self._nodes:
             try:
-                status = Path(path).stat()
+                status = os.stat(path)  # noqa: PTH116
                 self._nodes[path] = (status.st_dev, status.st_ino) if status.st_ino else None
             except (OSError, ValueError):
                 self._nodes[path] = None

@@ -238,24 +238,23 @@ def values_of(server: Server) -> dict[str, str]:
 KEYWORDS = {one.keyword.decode(): one.envvar.decode() if one.envvar else None for one in Conninfo.get_defaults()}
 
 
-@pytest.mark.parametrize("keyword", KEYWORDS)
-def test_every_keyword_of_libpq_leaves_the_account_or_is_refused(place: Place, server: Server, keyword: str) -> None:
+def test_every_keyword_of_libpq_leaves_the_account_or_is_refused(place: Place, server: Server) -> None:
     """In the address and in the environment, toward this database and away from a wrong one in the path."""
     service(place, server)
-    value = values_of(server).get(keyword, "1")
     right = {"host": "127.0.0.1", "port": str(server.port), "dbname": "shop", "user": "me", "password": "pw"}
     wrong = {"host": "elsewhere.example", "port": "1", "dbname": "decoy", "user": "nobody", "password": "no"}
-    spelt = [f"postgresql://{_parameters(right)}&{keyword}={value}"] if keyword not in right else []
-    base = right | ({keyword: wrong[keyword]} if keyword in wrong else {})
-    spelt.append(f"postgresql://{base['user']}:{base['password']}@{base['host']}:{base['port']}/{base['dbname']}?{keyword}={value}")
-    for number, url in enumerate(spelt):
-        _is_first_or_refused(asking(place, f"url{number}", url))
-    if (variable := KEYWORDS[keyword]) is not None:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv(variable, value)
-            _is_first_or_refused(
-                asking(place, "environment", f"postgresql://{_parameters({k: v for k, v in right.items() if k != keyword})}")
-            )
+    for keyword, variable in KEYWORDS.items():
+        value = values_of(server).get(keyword, "1")
+        base = right | ({keyword: wrong[keyword]} if keyword in wrong else {})
+        spelt = [f"postgresql://{base['user']}:{base['password']}@{base['host']}:{base['port']}/{base['dbname']}?{keyword}={value}"]
+        spelt += [f"postgresql://{_parameters(right)}&{keyword}={value}"] if keyword not in right else []
+        for number, url in enumerate(spelt):
+            _is_first_or_refused(asking(place, f"url{number}", url))
+        if variable is not None:
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setenv(variable, value)
+                url = f"postgresql://{_parameters({name: value for name, value in right.items() if name != keyword})}"
+                _is_first_or_refused(asking(place, "environment", url))
 
 
 def _parameters(said_of: dict[str, str]) -> str:
@@ -311,6 +310,7 @@ def test_a_logical_copy_is_another_asset(place: Place, server: Server) -> None:
     execute(server, "DROP DATABASE copied")
 
 
+@pytest.mark.exhaustive
 def test_a_physical_clone_or_replica_is_the_same_and_says_so(place: Place, server: Server) -> None:
     programs, who = required_programs(), unprivileged()
     home, port = Path(tempfile.mkdtemp(prefix="dpicl-clone-", dir="/tmp")), free_port()

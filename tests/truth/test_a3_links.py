@@ -15,9 +15,12 @@ import pytest
 
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.accounting.ledger import Account, Ledger, assets
+from dpicl.engine.open_ledger import open_ledger
+from dpicl.engine.payers import accounts_of
+from dpicl.engine.settings import Settings
 from dpicl.files import same_file
 from dpicl.files.same_file import inode_address
-from tests.harness import Place, said, shop_rows
+from tests.harness import Place, install_texts, letters, said, shop_rows
 
 from .asset_tools import ROWS, accounts, contract, dry, payer, place, refusal, spend
 
@@ -266,6 +269,31 @@ def test_a_living_path_cannot_be_stated_to_be_another_file(place: Place, capsys:
     assert "stands alone" in refusal(capsys, "budget", "first", "--other-file", link, "--cap", "3")
     assert "needs an account" in refusal(capsys, "budget", "--other-file", link)
     assert payer(contract(place, "second", {"file": "b.csv"})) == "first"
+
+
+def test_a_set_of_texts_is_one_by_all_its_names(place: Place) -> None:
+    for name in ("letters", "linked"):
+        install_texts(place, letters(name, private=True), b'{"text": "made up", "label": "no"}\n', b"")
+    data(place, "linked/train.jsonl").unlink()
+    os.link(data(place, "letters/train.jsonl"), data(place, "linked/train.jsonl"))
+    paying = accounts_of([("letters", "dp_icl"), ("linked", "dp_icl")], Settings.current())
+    assert {account.name for account in paying} == {"letters"}
+
+
+def test_an_inode_that_two_accounts_had_leaves_both_their_budgets_when_a_lost_ledger_is_made_anew(place: Place, capsys: Capture) -> None:
+    first(place)
+    data(place, "b.csv").write_text(ROWS)
+    assert payer(contract(place, "second", {"file": "b.csv"})) == "second"
+    assert spend(place, capsys, "first")[0] == 0
+    for one, other in (("a.csv", "aside"), ("b.csv", "a.csv"), ("aside", "b.csv")):
+        data(place, one).rename(data(place, other))
+    assert spend(place, capsys, "second")[0] == 0  # its receipt names the inode that the first one's names
+    (place.home / "ledger.db").unlink()
+    said(capsys, "ledger", "adopt")
+    assert accounts(capsys) == {"first": 1.0, "second": 1.0}
+    assert (payer("first"), payer("second")) == ("first", "second")
+    with open_ledger(Settings.current()) as ledger:
+        assert {account.epsilon_cap for account in ledger.accounts()} == {1.0}, "neither is closed for want of proof"
 
 
 # Folders

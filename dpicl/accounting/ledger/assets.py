@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from shlex import quote
 
 from sqlalchemy import Connection, delete, insert, select
 
@@ -83,7 +84,7 @@ def check_doubt(payers: Payers, own: str) -> None:
             raise PrivacyError(
                 f"{path}: has the device and inode of a file that account {name!r} paid for, which is at none of its places any more; "
                 f"expected `moved_from` (or `account: {name}`) in the contract if it was moved or renamed, or "
-                f"`dpicl budget {name} --other-file {path}` if it is another file"
+                f"`dpicl budget {name} --other-file {quote(path)}` if it is another file"
             )
 
 
