@@ -118,7 +118,12 @@ def schemas_of(made: Callable[[Any], Any], column: dict[str, Any]) -> list[tuple
 
 
 def check_neighbours() -> None:
-    for column in (category(0, 1, nullable=True), {**BOOLEAN, "nullable": True}, category(0.0, 1.0, nullable=True), category("0", "1", nullable=True)):
+    for column in (
+        category(0, 1, nullable=True),
+        {**BOOLEAN, "nullable": True},
+        category(0.0, 1.0, nullable=True),
+        category("0", "1", nullable=True),
+    ):
         for made in (lambda values: values, lambda values: pd.Series(values, dtype=object)):
             assert len({str(one) for one in schemas_of(made, column)}) == 1, column
 
@@ -238,7 +243,11 @@ def test_a_release_keeps_its_types_in_files_and_reads_them_again(tmp_path: Path)
         for place, given in enumerate((tmp_path / "t.parquet", tmp_path / "t.csv", table, pd.read_csv(tmp_path / "t.csv")))
     ]
     assert {str(one.arrow(9).schema) for one in back} == {str(arrow.schema)}
-    assert "The y is" not in release.demonstrations(4).text() and {answer for _, answer in release.demonstrations(40)} <= {"false", "true", "unknown"}
+    assert "The y is" not in release.demonstrations(4).text() and {answer for _, answer in release.demonstrations(40)} <= {
+        "false",
+        "true",
+        "unknown",
+    }
     assert release.predictor().score(rows, rows["y"]) > 0.95 and release.quality(4)
 
 
