@@ -147,8 +147,8 @@ def value_of(category: str, kind: ValueType) -> str | bool | int | float:
 def category_of(text: str, categories: tuple[str, ...], kind: ValueType) -> str | None:
     """The category that is meant by another text than its own; None if none is.
 
-    A number is meant by every way of writing it, but for leading zeros, which a number loses; a boolean by `true`, `True`, `TRUE`, 1 and the
-    same of false. Where one of two categories is such a word for true and one for false, `true` and `false` mean these.
+    A number is meant by every way of writing it, but for leading zeros, which a number loses. A boolean is meant by `true`, `True`, `TRUE`, 1 and
+    the same of false; and so are two categories that are such words, one for true and one for false.
     """
     if kind == "boolean":
         return BOOLEANS.get(text)
@@ -169,7 +169,7 @@ def _others(categories: tuple[str, ...]) -> Mapping[str, str]:
     """{what a column of numbers or booleans has for a category that is written otherwise: the category}."""
     stated = [one for one in categories if one != MISSING]
     truths = {BOOLEANS[one]: one for one in stated if one in BOOLEANS}
-    meant = truths if len(stated) == len(truths) == 2 else {}
+    meant = {text: truths[truth] for text, truth in BOOLEANS.items()} if len(stated) == len(truths) == 2 else {}
     numbers = [(as_written(float(one)), one) for one in stated if _NUMBER.fullmatch(one)]
     for text, category in numbers:
         if text not in categories and [other for other, _ in numbers].count(text) == 1:

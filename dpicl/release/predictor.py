@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -145,17 +146,20 @@ class Labels:
             return Labels(meaning, tuple(meaning.value(category) for (category,) in meaning.categories), is_number)
         return Labels(meaning, contract.target.answers, is_number)
 
-    @property
-    def is_known(self) -> np.ndarray:
-        """Whether each code says what the label is: shape (codes,)."""
-        return np.array([value is not None for value in self.of_code])
+    @cached_property
+    def classes(self) -> np.ndarray:
+        """What can be predicted, sorted, in its own type; nothing of a number."""
+        return np.unique(np.array([value for value in self.of_code if value is not None and not self.is_number]))
 
-    def predicted(self, codes: np.ndarray) -> np.ndarray:
-        """What each code, none of them of a missing label, is predicted as, in the type of what can be: shape (rows,)."""
-        return np.array([value for value in self.of_code if value is not None])[(np.cumsum(self.is_known) - 1)[codes]]
+    @cached_property
+    def targets(self) -> np.ndarray:
+        """What the model learns for each code: the number, or the place of its class; NaN or `UNKNOWN` of a missing label."""
+        if self.is_number:
+            return np.array([np.nan if value is None else value for value in self.of_code])
+        return np.array([UNKNOWN if value is None else np.searchsorted(self.classes, value) for value in self.of_code])
 
     def read(self, labels: Any) -> np.ndarray:
-        """Labels as they are predicted, of values of the column or of answers, each converted by itself: shape (rows,).
+        """What the model learns for labels, of values of the column or of answers, each converted by itself: shape (rows,).
 
         Raises:
             RowsError: one is missing, or neither of the two.
@@ -164,28 +168,29 @@ class Labels:
         try:
             values = pa.chunked_array([_label_column(name, labels)])
             if self.is_number:
-                numbers = self.meaning.numbers(values)
-                known = ~np.isnan(numbers)
+                targets = self.meaning.numbers(values)
+                known = ~np.isnan(targets)
             else:
                 codes = self._codes(values)
-                known = (codes != UNKNOWN) & self.is_known[codes]
+                targets = np.where(codes == UNKNOWN, UNKNOWN, self.targets[codes])
+                known = targets != UNKNOWN
         except DataError as error:
             raise RowsError("labels", error.rule, column=name) from None
         if not known.all():
-            stated = [str(value) for value in self.of_code if value is not None]
-            expected = "a number" if self.is_number else f"{', '.join(stated[:_SHOWN])}{', …' if len(stated) > _SHOWN else ''}"
-            raise RowsError("labels", f"is missing or unknown in some rows; expected {expected}", column=name)
-        return numbers if self.is_number else self.predicted(codes)
+            stated = ", ".join(map(str, self.classes[:_SHOWN])) + (", …" if len(self.classes) > _SHOWN else "")
+            raise RowsError("labels", f"is missing or unknown in some rows; expected {stated or 'a number'}", column=name)
+        return targets
 
     def _codes(self, values: pa.ChunkedArray) -> np.ndarray:
         """Of values of the column, and of answers where it has no such value; of a number that is cut, a text that is an answer is one."""
         answers = {answer: code for code, answer in enumerate(self.of_code) if isinstance(answer, str)}
-        texts = values.to_pylist() if is_text(values.type) else []
+        texts = values.to_pylist() if is_text(getattr(values.type, "value_type", values.type)) else []
         worded = np.array([answers.get(str(text), UNKNOWN) for text in texts or [None] * len(values)], dtype=np.int64)
         if self.meaning.categories:
             codes = self.meaning.codes(values)
             return np.where(codes == UNKNOWN, worded, codes)
-        return np.where(worded == UNKNOWN, self.meaning.codes(pc.if_else(worded == UNKNOWN, values, None)), worded)
+        rest = pc.if_else(worded == UNKNOWN, values.cast(pa.string()), None) if texts else values
+        return np.where(worded == UNKNOWN, self.meaning.codes(rest), worded)
 
 
 def _label_column(name: str, labels: Any) -> pa.Array:
@@ -198,7 +203,9 @@ def _label_column(name: str, labels: Any) -> pa.Array:
 
 
 class Predictor(Pipeline):  # type: ignore[misc]
-    """`Bins`, and a model of them; labels may come in any type that the contract reads."""
+    """`Bins`, and a model of them that learns places of classes, whose values scikit-learn may take for numbers; labels may come in any type
+    that the contract reads.
+    """
 
     def __init__(self, steps: list[tuple[str, Any]], labels: Labels) -> None:
         super().__init__(steps)
@@ -214,6 +221,16 @@ class Predictor(Pipeline):  # type: ignore[misc]
         super().fit(X, None if y is None else self.labels.read(y), **params)
         return self
 
+    @property
+    def classes_(self) -> np.ndarray:
+        """What is predicted, in the order of `predict_proba`."""
+        return self.labels.classes[self.steps[-1][1].classes_]
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Numbers, or classes."""
+        predicted = np.asarray(super().predict(X))
+        return predicted if self.labels.is_number else self.labels.classes[predicted]
+
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Accuracy, or R2 of a number."""
         return float(super().score(X, None if y is None else self.labels.read(y), sample_weight=sample_weight))
@@ -228,14 +245,13 @@ def fitted(rows: ReleasedRows, form: RowForm, contract: Contract) -> Predictor:
     if form.label is None or not form.features:
         raise DpiclError(f"{contract.name}: states no label, or nothing to predict it from; expected `label` and one more column")
     labels, bins, weights = Labels.of(form.label, contract), form.encoding.decode(rows.codes), None
-    model: Any = HistGradientBoostingRegressor(max_leaf_nodes=_LEAVES, early_stopping=False, random_state=0)
-    if not labels.is_number:
-        bins, weights = np.unique(bins, axis=0, return_counts=True)
-        model = LogisticRegression(max_iter=1000)
-    known = labels.is_known[bins[:, -1]]
-    bins, weights = bins[known], None if weights is None else weights[known]
-    if not labels.is_number and len(np.unique(bins[:, -1])) < 2:
-        model = DummyClassifier()
+    targets = labels.targets
+    if labels.is_number:
+        model: Any = HistGradientBoostingRegressor(max_leaf_nodes=_LEAVES, early_stopping=False, random_state=0)
+        bins = bins[~np.isnan(targets[bins[:, -1]])]
+    else:
+        bins, weights = np.unique(bins[targets[bins[:, -1]] != UNKNOWN], axis=0, return_counts=True)
+        model = LogisticRegression(max_iter=1000) if len(np.unique(bins[:, -1])) > 1 else DummyClassifier()
     features = Bins(form.features, indicators=not labels.is_number)
-    model.fit(features.of(bins[:, :-1]), labels.predicted(bins[:, -1]), sample_weight=weights)
+    model.fit(features.of(bins[:, :-1]), targets[bins[:, -1]], sample_weight=weights)
     return Predictor([("bins", features), ("model", model)], labels)

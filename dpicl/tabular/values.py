@@ -122,6 +122,8 @@ class Meaning:
         whole = {"date": pa.int32(), "datetime": pa.int64()}.get(self.type)
         check_taken(values.type, "numbers" if whole is None else "dates", self.column, _WHERE)
         try:
+            if pa.types.is_dictionary(values.type):
+                values = values.cast(values.type.value_type)
             if whole is not None:
                 values = values.cast(self.arrow_type, safe=False).cast(whole)
             return np.asarray(values.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
