@@ -124,7 +124,7 @@ def _same(path: Path, wanted: str | None, name: str) -> str:
 def _checked(whole: TextContract, split: str, draft: Path, file: PublishedFile) -> pa.Table:
     """The texts of a download; it is deleted where they do not fit the contract."""
     try:
-        table = read_part(whole, split, draft, Path(file.file).name)
+        table = read_part(whole, split, draft, Path(getattr(whole.source, split).file).name)
         if file.rows is not None and table.num_rows != file.rows:
             raise SourceError(f"{whole.name}: {file.file} has {table.num_rows} texts, expected {file.rows}")
         if split == TRAIN:
