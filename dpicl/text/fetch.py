@@ -60,7 +60,8 @@ def fetch_texts(
     stated = contract if contract.edition_of is None else contract.edition_of.stated
     published = stated.source.published
     if published is None:
-        raise SourceError(f"{contract.name}: no published set is named; expected `published` under `source`, or files below DPICL_DATA")
+        way = stated.source.obtain or "expected `published` under `source`, or files below DPICL_DATA"
+        raise SourceError(f"{contract.name}: no published set can be downloaded; {way}")
     whole, tables, paths, digests = edition(stated, PUBLISHED), {}, {}, {}
     base = endpoint.rstrip("/") if published.hub else str(published.url)
     for split, file in ((TRAIN, published.train), (TEST, published.test)):
