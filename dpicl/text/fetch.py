@@ -61,7 +61,7 @@ def fetch_texts(
     published = stated.source.published
     if published is None:
         way = stated.source.obtain or "expected `published` under `source`, or files below DPICL_DATA"
-        raise SourceError(f"{contract.name}: no published set can be downloaded; {way}")
+        raise SourceError(f"{contract.name}: no published set is named; {way}")
     whole, tables, paths, digests = edition(stated, PUBLISHED), {}, {}, {}
     base = endpoint.rstrip("/") if published.hub else str(published.url)
     for split, file in ((TRAIN, published.train), (TEST, published.test)):
