@@ -29,7 +29,7 @@ from dpicl.tabular.reading.asked import Check
 from dpicl.tabular.reading.database import check_address, query_batches
 from dpicl.tabular.reading.deliveries import delivered
 from dpicl.tabular.reading.parse import typed_table
-from dpicl.tabular.reading.read import canonical_order, no_rows, read_table, rows_digest
+from dpicl.tabular.reading.read import SUFFIXES, canonical_order, no_rows, read_table, rows_digest
 from dpicl.tabular.reading.survey import BATCH_ROWS, folder_files, survey
 
 _BUNDLED_COLUMNS = (
@@ -105,7 +105,8 @@ def find_rows(contract: Contract, *, data_folder: Path | None, cache_folder: Pat
     if path is None:
         fetching = f"type `dpicl data fetch {contract.name}`" if contract.source.openml or contract.source.uci else ""
         setting = f"set DPICL_DATA to the folder that holds {contract.source.file}" if contract.source.file else ""
-        raise SourceError(f"{contract.name}: no rows at hand; {', or '.join(filter(None, (fetching, setting)))}")
+        obtain = f" (where to get it: {contract.source.obtain})" if contract.source.obtain else ""
+        raise SourceError(f"{contract.name}: no rows at hand; {', or '.join(filter(None, (fetching, setting)))}{obtain}")
     return path
 
 
@@ -116,10 +117,14 @@ def _address(contract: Contract) -> str | None:
 
 
 def locate(contract: Contract, *, data_folder: Path | None, cache_folder: Path) -> Path | None:
-    """The local file, else the cached download, else nothing. Raises SourceError: the file's path leads out of the data folder."""
+    """The local file, of a public table whose rows are compared with any ending that can be read; else the cached download, else nothing.
+    Raises SourceError: the file's path leads out of the data folder.
+    """
     paths = [cached_file(contract, cache_folder)]
-    if contract.source.file is not None and data_folder is not None and _address(contract) is None:
-        paths.insert(0, below(data_folder, contract.source.file, contract.name))
+    if (file := contract.source.file) is not None and data_folder is not None and _address(contract) is None:
+        stem = next((file.removesuffix(suffix) for suffix in SUFFIXES if file.endswith(suffix)), file)
+        forms = (file, *(f"{stem}{suffix}" for suffix in SUFFIXES if contract.source.content_sha256 and contract.privacy.budget.benchmark))
+        paths = [*(below(data_folder, form, contract.name) for form in forms), *paths]
     return next((path for path in paths if path.exists()), None)
 
 
@@ -150,7 +155,8 @@ def fetch(
     ways = [(openml_table, contract.source.openml, base_urls.openml), (uci_table, contract.source.uci, base_urls.uci)]
     named = [(get, remote, base.rstrip("/")) for get, remote, base in ways if remote is not None]
     if not named:
-        raise SourceError(f"{contract.name}: no public repository is named; expected `openml` or `uci` under `source`")
+        way = contract.source.obtain or "expected `openml` or `uci` under `source`"
+        raise SourceError(f"{contract.name}: no public repository is named; {way}")
     problems = []
     for get, remote, base in named:
         try:
