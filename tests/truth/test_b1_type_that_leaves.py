@@ -18,7 +18,6 @@ from sklearn.model_selection import cross_val_score
 from threadpoolctl import threadpool_limits
 
 import dpicl
-import dpicl.release.predictor as predictors
 from dpicl.contract import Contract, parse_contract
 from dpicl.contract.categories import CategoryColumn
 from dpicl.contract.load import contract_digest
@@ -319,4 +318,3 @@ def test_a_type_that_is_lost_or_taken_from_rows_is_noticed(monkeypatch: pytest.M
         mutant.setattr(Plain, "of", from_rows)
         assert fails(check_neighbours)
     check_neighbours()
-    assert predictors.Labels is Labels
