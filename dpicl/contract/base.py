@@ -12,6 +12,7 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Field,
     GetCoreSchemaHandler,
     SerializationInfo,
     SerializerFunctionWrapHandler,
@@ -119,6 +120,8 @@ def _strictly(schema: Any) -> Any:
     return {name: part if name in _AS_THEY_ARE else _strictly(part) for name, part in schema.items()}
 
 
+MissingWords = Annotated[tuple[CategoryName, ...], Field(max_length=100)]
+"""Words that stand for a missing value; numbers may be written without quotes."""
 TODAY = {"keys": "today"}
 """Context of `model_dump` for people to read: keys as they are called today."""
 

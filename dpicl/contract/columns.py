@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, StringConstraints, WithJsonSchema, field_validator, model_validator
 
-from dpicl.contract.base import Frozen, Invalid, Name, Part, Text
+from dpicl.contract.base import Frozen, Invalid, MissingWords, Name, Part, Text
 from dpicl.contract.categories import MISSING as MISSING  # noqa: PLC0414 - part of what this module offers
 from dpicl.contract.categories import BooleanColumn as BooleanColumn  # noqa: PLC0414
 from dpicl.contract.categories import CategoryColumn as CategoryColumn  # noqa: PLC0414
@@ -24,7 +24,7 @@ Bins = Annotated[tuple[float, ...] | None, Field(min_length=1, max_length=255)]
 class NumberColumn(Frozen):
     """What all numeric columns have in common."""
 
-    later: ClassVar[tuple[str, ...]] = ("bins", "nullable", "invalid")
+    later: ClassVar[tuple[str, ...]] = ("bins", "nullable", "invalid", "missing")
     earlier: ClassVar[dict[str, str]] = {"bins": "levels"}
 
     nullable: bool = False
@@ -33,6 +33,8 @@ class NumberColumn(Frozen):
     """What becomes of a row whose value is no such number, or missing in a column that is not nullable: `refuse` refuses all rows, `leave-out` leaves
     that row out, `missing` (in a nullable column) makes its value missing. If left out: as `source.invalid` says.
     """
+    missing: MissingWords | None = None
+    """Words that stand for a missing value in this column, beside an empty cell, such as ["NA", "-9"]; if left out: `source.missing`."""
     bins: Bins = None
     """Rising edges of the bins that MST-TabICL counts in, without the bounds, in the column's unit.
 

@@ -138,6 +138,19 @@ class Contract(Declared):
         person, more = self.privacy.person, (self.source.arrived, self.source.sign)
         return (*self.columns, *([person.id_column] if person else []), *filter(None, more))
 
+    def missing_words(self, column: str) -> tuple[str, ...]:
+        """What stands for a missing value in a column of the source, beside an empty cell."""
+        declared = self.columns.get(column)
+        if declared is not None and declared.missing is not None:
+            return declared.missing
+        return () if self.source.missing is None else (self.source.missing,)
+
+    @property
+    def drops_marked_rows(self) -> bool:
+        """Whether a word for a missing value leaves rows out: one of a column that is not nullable."""
+        gaps = {name for name, column in self.columns.items() if column.nullable}
+        return any(self.missing_words(name) for name in self.read_columns if name not in gaps)
+
     def fate_of(self, column: str) -> Literal["refuse", "leave-out", "missing", "stand-in"]:
         """What becomes of a row whose value of this column is none: by that row alone. Where rows are only ever exchanged their number is public,
         and the column's first category or lower bound stands in for a value that cannot be missing, as it does for a client's.
@@ -154,6 +167,11 @@ class Contract(Declared):
         """The same for public rows, of which none is left out or mended."""
         columns = {name: column.model_copy(update={"invalid": None}) for name, column in self.columns.items()}
         return self.model_copy(update={"columns": columns, "source": self.source.model_copy(update={"invalid": "refuse"})})
+
+    def without_missing_words(self) -> Contract:
+        """The same for rows in which an empty cell alone is a missing value."""
+        columns = {name: column.model_copy(update={"missing": None}) for name, column in self.columns.items()}
+        return self.model_copy(update={"columns": columns, "source": self.source.model_copy(update={"missing": None})})
 
     @property
     def takes_back(self) -> bool:

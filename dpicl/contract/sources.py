@@ -139,7 +139,9 @@ class Source(Origin):
     Both count among the person's rows.
     """
     missing: Category | None = None
-    """A word that stands for a missing value, beside an empty cell; rows that have it in a column that is not nullable are dropped."""
+    """A word that stands for a missing value, beside an empty cell, in every column without a `missing` of its own; rows that have it in a column
+    that is not nullable are dropped.
+    """
 
     @model_validator(mode="after")
     def _some_way(self) -> Source:

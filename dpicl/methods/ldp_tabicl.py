@@ -86,7 +86,7 @@ class LdpTabicl(RowMethod[Collected]):
         """The number of clients is seen without noise: no row's content may decide whether it is one."""
         if contract.privacy.budget.benchmark:
             return
-        for key, states in (("split", contract.split is not None), ("source.missing", contract.source.missing is not None)):
+        for key, states in (("split", contract.split is not None), ("missing", contract.drops_marked_rows)):
             if states:
                 raise PrivacyError(
                     f"{contract.name}: {self.name} shows how many rows report, and `{key}` lets a row's content decide that; expected no "

@@ -7,10 +7,15 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 import yaml
+from pydantic import TypeAdapter
 
 from dpicl.contract import draft_rows
+from dpicl.contract.columns import Column
+from dpicl.errors import DataError
+from dpicl.tabular.reading.parse import typed_column
 from tests.harness import new_place, said
 
 Capture = pytest.CaptureFixture[str]
@@ -70,6 +75,21 @@ def test_a_zero_before_a_point_leads_nothing(tmp_path: Path, capsys: Capture, va
     rows = [f"{_random.randint(0, 90)}" if number > 10 else values[number % len(values)] for number in range(ROWS)]
     contract, _ = drafted(tmp_path, capsys, {"number": rows, "age": AGE, "y": NO})
     assert contract["columns"]["number"]["type"] in ("integer", "real")
+
+
+NUMBERS: dict[str, dict[str, object]] = {
+    "integer": {"type": "integer", "bounds": [-10, 99999]},
+    "real": {"type": "real", "bounds": [-10, 99999]},
+}
+
+
+@pytest.mark.parametrize("kind", NUMBERS)
+@pytest.mark.parametrize("text", ["00894", "01", "-07", "007.0", "00"])
+def test_a_number_with_leading_zeros_is_refused_in_words(kind: str, text: str) -> None:
+    column = TypeAdapter(Column).validate_python(NUMBERS[kind])
+    with pytest.raises(DataError, match="has leading zeros, which a number would lose; expected `type: category`"):
+        typed_column(pa.chunked_array([["1", text]]), column, "zip", "rows.csv")
+    assert typed_column(pa.chunked_array([["0", "0.0", "-0", "10"]]), column, "zip", "rows.csv").to_pylist() == [0, 0, 0, 10]
 
 
 def _repeating(persons: int, form: str = "{}") -> list[object]:

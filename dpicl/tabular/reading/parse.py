@@ -30,6 +30,8 @@ from dpicl.types import NO_NUMBER
 
 _WHOLE = r"^-?\d+(\.0+)?$"
 _NUMBER = r"^-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+_LEADING_ZERO = r"^-?0\d"
+_ZEROS = "has leading zeros, which a number would lose; expected `type: category` for codes such as 00501, or numbers without them"
 _LONGEST_TEXT = 1 << 16
 _EMPTY = "is empty; expected a value in every row, or `nullable: true`"
 _SEPARATORS = {";": "`;`", "\t": "tabs", "|": "`|`"}
@@ -119,7 +121,7 @@ def typed_table(columns: pa.Table, contract: Contract, where: str) -> pa.Table:
     """Columns of the contract, in its order, as int64, float64 or dictionary<int16, string>; a person's id as a hash,
     the day on which a row arrived in days since 1970, its sign as 1 or -1.
 
-    Rows that hold the contract's `missing` marker in a column that is not nullable are dropped. A missing number is null. Values are
+    Rows that hold a word for a missing value in a column that is not nullable are dropped. A missing number is null. Values are
     taken as they stand, blanks included. Numbers outside their bounds are let through: a check counts them and the mechanisms clip them.
     A row with a value that is none is refused, left out or mended, each by itself (`Contract.fate_of`).
 
@@ -128,8 +130,7 @@ def typed_table(columns: pa.Table, contract: Contract, where: str) -> pa.Table:
     """
     check_types(columns.schema, contract, where)
     table, mended = columns.select(list(contract.read_columns)), 0
-    if (missing := contract.source.missing) is not None:
-        table = _without_marked(table, missing, contract, where)
+    table = _without_marked(table, contract, where)
     unmarked = table.num_rows
     for name in contract.read_columns:
         fate, column = contract.fate_of(name), contract.columns.get(name)
@@ -143,12 +144,14 @@ def typed_table(columns: pa.Table, contract: Contract, where: str) -> pa.Table:
     return table
 
 
-def _without_marked(table: pa.Table, missing: str, contract: Contract, where: str) -> pa.Table:
-    """All columns as text, the marker of nullable ones as nothing, without the rows that have it elsewhere."""
+def _without_marked(table: pa.Table, contract: Contract, where: str) -> pa.Table:
+    """Columns with words for missing values as text: nothing in their place in nullable ones, and no rows that have one elsewhere."""
     for name in contract.read_columns:
+        if not (words := contract.missing_words(name)):
+            continue
         fate, column = contract.fate_of(name), contract.columns.get(name)
         text, valid = _valid(table.column(name), partial(_as_text, name=name, where=where), refuse=fate == "refuse")
-        is_marked, is_nullable = pc.fill_null(pc.equal(text, missing), False), column is not None and column.nullable
+        is_marked, is_nullable = pc.is_in(text, value_set=pa.array(words)), column is not None and column.nullable
         table = table.set_column(table.column_names.index(name), name, pc.if_else(is_marked, "", text) if is_nullable else text)
         kept = pa.array(valid) if fate == "leave-out" else None
         if not is_nullable:
@@ -220,6 +223,7 @@ def _from_text(values: pa.ChunkedArray, column: Column, name: str, where: str) -
         return _moments(text, column, name, where)
     if isinstance(column, IntegerColumn):
         _refuse(pc.invert(pc.match_substring_regex(text, _WHOLE)), "is not a whole number", name, where)
+        _refuse(pc.match_substring_regex(text, _LEADING_ZERO), _ZEROS, name, where)
         digits = pc.replace_substring_regex(text, r"\.0+$", "")
         long = pc.fill_null(pc.greater(pc.binary_length(digits), 18), False)
         if pc.any(long).as_py():
@@ -229,6 +233,7 @@ def _from_text(values: pa.ChunkedArray, column: Column, name: str, where: str) -
     if not isinstance(column, CategoryColumn):
         rule = "is not a finite number"
         _refuse(pc.invert(pc.match_substring_regex(text, _NUMBER)), rule, name, where)
+        _refuse(pc.match_substring_regex(text, _LEADING_ZERO), _ZEROS, name, where)
         numbers = text.cast(pa.float64())
         _refuse(pc.invert(pc.is_finite(numbers)), rule, name, where)
         return pc.add(numbers, 0.0)  # turns -0.0 into 0.0
