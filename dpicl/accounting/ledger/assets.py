@@ -90,7 +90,7 @@ def check_doubt(payers: Payers, own: str) -> None:
 
 def bind(change: Change, name: str, addresses: Sequence[str]) -> None:
     """Let an account pay for the rows at these addresses from now on; the chain is locked. An inode may have been another's."""
-    bound = addresses_of(change.connection, name)
+    bound = bound_to(change.connection, name)
     alive = {inode_address(one.removeprefix(FILE)) for one in (*bound, *addresses) if one.startswith(FILE)} | set(addresses)
     past = sorted((one for one in bound if one.startswith(INODE) and one not in alive), key=lambda one: int(one.rsplit(":", 1)[1]))
     dropped = past[: max(0, len(past) + len(alive) - MOST_INODES)]  # where inodes are never used again, larger ones are newer
@@ -107,7 +107,7 @@ def other_file(change: Change, name: str, path: str) -> None:
     if name in payers.sure:
         raise PrivacyError(f"{path}: account {payers.with_reason(name)} pays for it; expected a file that is none of its own")
     inode = inode_address(path)
-    if inode is None or inode not in addresses_of(change.connection, name):
+    if inode is None or inode not in bound_to(change.connection, name):
         raise PrivacyError(f"{path}: account {name!r} has paid for no file of this device and inode; there is nothing to state")
     change.connection.execute(delete(assets).where(assets.c.address == inode))
     change.append("bound", {"account": name, "addresses": [], "dropped": [inode], "other_file": path})
@@ -120,6 +120,6 @@ def unplaced(connection: Connection) -> list[str]:
     return list(connection.execute(capped.order_by(accounts.c.name)).scalars())
 
 
-def addresses_of(connection: Connection, name: str) -> list[str]:
+def bound_to(connection: Connection, name: str) -> list[str]:
     """What is bound to an account, in order."""
     return sorted(connection.execute(select(assets.c.address).where(assets.c.account == name)).scalars())
