@@ -7,8 +7,9 @@
     postgresql://HOST:PORT/NAME     a database as an earlier program spelt it; looked up, and bound no more
     account:NAME                    an older account that was merged into another one
 
-A path decides before an inode does: files are replaced every night, and what is free of an inode is given to others. An inode alone decides
-nothing: it is refused until somebody says whether the file was moved or is another one.
+A path decides before an inode does: files are replaced every night, and an inode that is free is given to another. An inode alone decides
+nothing: it is refused until somebody says whether the file was moved or is another one. What a server says decides before its place does,
+which counts for a database that is not known: one that was made anew there.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ from dpicl.accounting.ledger.rows import JOINED
 from dpicl.errors import PrivacyError
 from dpicl.files.same_file import INODE, LivingPaths, inode_address
 
-FILE, DATABASE, EARLIER = "file:", "pg:", "postgresql://"
+FILE, DATABASE, PLACE, EARLIER = "file:", "pg:", "pg-at:", "postgresql://"
+LATEST = (INODE, PLACE)
+"""Addresses that go from one account to the next, as files are replaced and servers change their places."""
 MOST_INODES = 32
 """Of an account, which the addresses of replaced files would make longer every night."""
 _NESTED = (FILE, "s3://")
@@ -56,7 +59,8 @@ def payers_at(connection: Connection, addresses: Iterable[str]) -> Payers:
     """The accounts that pay for the rows at these addresses, or for places that lie in one of them or that one of them lies in."""
     known = {row.address: row.account for row in connection.execute(select(assets))}
     mine, living, sure = list(dict.fromkeys(addresses)), LivingPaths(), dict[str, str]()
-    for address in mine:
+    is_identified = any(one.startswith(DATABASE) and one in known for one in mine)
+    for address in (one for one in mine if not (is_identified and one.startswith(PLACE))):
         for bound, account in known.items():
             if account not in sure and (reason := _reason(address, bound, living)) is not None:
                 sure[account] = reason
@@ -89,7 +93,7 @@ def check_doubt(payers: Payers, own: str) -> None:
 
 
 def bind(change: Change, name: str, addresses: Sequence[str]) -> None:
-    """Let an account pay for the rows at these addresses from now on; the chain is locked. An inode may have been another's."""
+    """Let an account pay for the rows at these addresses from now on; the chain is locked. Some may have been another's."""
     bound = bound_to(change.connection, name)
     alive = {inode_address(one.removeprefix(FILE)) for one in (*bound, *addresses) if one.startswith(FILE)} | set(addresses)
     past = sorted((one for one in bound if one.startswith(INODE) and one not in alive), key=lambda one: int(one.rsplit(":", 1)[1]))
