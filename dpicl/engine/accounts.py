@@ -1,8 +1,8 @@
 """Which account pays for a contract's rows: the one that the ledger has for where they are.
 
-A budget belongs to a data asset, which is a canonical public address (a path with its links resolved, an object, a
-database), or a name that several contracts share; never to what stands in the rows. A second contract, a link,
-another working directory or another method on the same rows spends from the same account.
+A budget belongs to a data asset, which is a thing and no spelling (a file or folder by all its paths, an object, the database that a server
+says it is), or a name that several contracts share; never to what stands in the rows. A second contract, a link, another working directory
+or another method on the same rows spends from the same account.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from dpicl.engine.names import PART, is_of
 from dpicl.engine.open_ledger import ledger_key, open_ledger
 from dpicl.engine.payers import account_of
 from dpicl.engine.settings import Settings
-from dpicl.errors import DpiclError, ParameterError, SourceError
+from dpicl.errors import DpiclError, ParameterError, PrivacyError, SourceError
 from dpicl.methods import METHODS
 
 _MOST = 20
@@ -54,7 +54,7 @@ class SeriesForecast:
 
 def series_forecasts(settings: Settings) -> tuple[list[SeriesForecast], list[str]]:
     """Every horizon that one of the user's contracts, as it is now, was charged for; and a sentence for each contract whose account cannot be
-    told, since no database answers.
+    told, as where no database answers.
     """
     forecasts, unknown = [], []
     for name in settings.own_names():
@@ -66,7 +66,7 @@ def series_forecasts(settings: Settings) -> tuple[list[SeriesForecast], list[str
             try:
                 with open_ledger(settings) as ledger:
                     own = list(_of(ledger, contract, settings))
-            except SourceError as error:
+            except (SourceError, PrivacyError) as error:
                 unknown.append(f"{error}; its series is not forecast")
                 continue
             forecasts += [one if len(own) > 1 else replace(one, which="") for one in own]

@@ -304,6 +304,15 @@ def test_a_database_that_is_made_anew_in_its_place_goes_on(place: Place, server:
     execute(server, "DROP DATABASE moved")
 
 
+def test_a_forwarded_port_that_leads_to_known_servers_in_turn_is_each_of_them(place: Place, server: Server, elsewhere: Server) -> None:
+    assert payer(asking(place, "second", url_of(elsewhere))) == "second"
+    with relay(server.port, elsewhere.port, server.port, elsewhere.port) as forwarded:
+        name = asking(place, "third", url_of(server, port=forwarded.port))
+        assert [payer(name) for _ in range(4)] == ["first", "second", "first", "second"]
+    with open_ledger(Settings.current()) as ledger:
+        ledger.verify()
+
+
 def test_a_logical_copy_is_another_asset(place: Place, server: Server) -> None:
     execute(server, "CREATE DATABASE copied TEMPLATE shop")
     assert payer(asking(place, "second", url_of(server, "copied"))) == "second", "documented: a copy is not noticed"

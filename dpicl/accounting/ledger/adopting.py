@@ -22,12 +22,12 @@ from dpicl.accounting.events import guarantee_from_json
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.accounting.ledger import chain, seals
 from dpicl.accounting.ledger.anchor import Head
+from dpicl.accounting.ledger.assets import LATEST
 from dpicl.accounting.ledger.models import drawings, entries, head
 from dpicl.accounting.ledger.restoring import AFTER_RESTORE, BRANCH, RESTORED, backup_time
 from dpicl.accounting.ledger.rows import LedgerState, account_row, now, write_state
 from dpicl.accounting.ledger.values import Account
 from dpicl.errors import LedgerRefusedError
-from dpicl.files.same_file import INODE
 
 _RECEIPTS = ("reserved", "taken_up", "published")
 _PUBLISHED = ("artefact_sha256", "published_utc")
@@ -181,7 +181,7 @@ def _state(newest: _Newest, unproved: set[str]) -> LedgerState:
     payers: dict[str, str] = {}
     for name, (_, content) in sorted(newest.items(), key=lambda item: item[1][0]):
         for address in content["addresses"]:
-            if address.startswith(INODE):  # goes from one account to the next as files are replaced
+            if address.startswith(LATEST):
                 payers[address] = name
             elif payers.setdefault(address, name) != name:
                 unproved |= {name, payers[address]}

@@ -7,8 +7,9 @@
     postgresql://HOST:PORT/NAME     a database as an earlier program spelt it; looked up, and bound no more
     account:NAME                    an older account that was merged into another one
 
-A path decides before an inode does: files are replaced every night, and what is free of an inode is given to others. An inode alone decides
-nothing: it is refused until somebody says whether the file was moved or is another one.
+A path decides before an inode does: files are replaced every night, and an inode that is free is given to another. An inode alone decides
+nothing: it is refused until somebody says whether the file was moved or is another one. What a server says decides before its place does,
+which counts for a database that is not known: one that was made anew there.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ from dpicl.accounting.ledger.rows import JOINED
 from dpicl.errors import PrivacyError
 from dpicl.files.same_file import INODE, LivingPaths, inode_address
 
-FILE, DATABASE, EARLIER = "file:", "pg:", "postgresql://"
+FILE, DATABASE, PLACE, EARLIER = "file:", "pg:", "pg-at:", "postgresql://"
+LATEST = (INODE, PLACE)
+"""Addresses that go from one account to the next, as files are replaced and servers change their places."""
 MOST_INODES = 32
 """Of an account, which the addresses of replaced files would make longer every night."""
 _NESTED = (FILE, "s3://")
@@ -56,7 +59,8 @@ def payers_at(connection: Connection, addresses: Iterable[str]) -> Payers:
     """The accounts that pay for the rows at these addresses, or for places that lie in one of them or that one of them lies in."""
     known = {row.address: row.account for row in connection.execute(select(assets))}
     mine, living, sure = list(dict.fromkeys(addresses)), LivingPaths(), dict[str, str]()
-    for address in mine:
+    is_identified = any(one.startswith(DATABASE) and one in known for one in mine)
+    for address in (one for one in mine if not (is_identified and one.startswith(PLACE))):
         for bound, account in known.items():
             if account not in sure and (reason := _reason(address, bound, living)) is not None:
                 sure[account] = reason
@@ -89,8 +93,8 @@ def check_doubt(payers: Payers, own: str) -> None:
 
 
 def bind(change: Change, name: str, addresses: Sequence[str]) -> None:
-    """Let an account pay for the rows at these addresses from now on; the chain is locked. An inode may have been another's."""
-    bound = addresses_of(change.connection, name)
+    """Let an account pay for the rows at these addresses from now on; the chain is locked. Some may have been another's."""
+    bound = bound_to(change.connection, name)
     alive = {inode_address(one.removeprefix(FILE)) for one in (*bound, *addresses) if one.startswith(FILE)} | set(addresses)
     past = sorted((one for one in bound if one.startswith(INODE) and one not in alive), key=lambda one: int(one.rsplit(":", 1)[1]))
     dropped = past[: max(0, len(past) + len(alive) - MOST_INODES)]  # where inodes are never used again, larger ones are newer
@@ -107,7 +111,7 @@ def other_file(change: Change, name: str, path: str) -> None:
     if name in payers.sure:
         raise PrivacyError(f"{path}: account {payers.with_reason(name)} pays for it; expected a file that is none of its own")
     inode = inode_address(path)
-    if inode is None or inode not in addresses_of(change.connection, name):
+    if inode is None or inode not in bound_to(change.connection, name):
         raise PrivacyError(f"{path}: account {name!r} has paid for no file of this device and inode; there is nothing to state")
     change.connection.execute(delete(assets).where(assets.c.address == inode))
     change.append("bound", {"account": name, "addresses": [], "dropped": [inode], "other_file": path})
@@ -120,6 +124,6 @@ def unplaced(connection: Connection) -> list[str]:
     return list(connection.execute(capped.order_by(accounts.c.name)).scalars())
 
 
-def addresses_of(connection: Connection, name: str) -> list[str]:
+def bound_to(connection: Connection, name: str) -> list[str]:
     """What is bound to an account, in order."""
     return sorted(connection.execute(select(assets.c.address).where(assets.c.account == name)).scalars())

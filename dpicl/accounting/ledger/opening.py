@@ -57,7 +57,7 @@ def find(connection: Connection, declared: Account, addresses: Sequence[str], *,
     _check_one(f"account {own!r}", payers, found)
     name = next(iter(payers), own)
     stored = rows.stored_account(connection, name)
-    known = assets.addresses_of(connection, name)
+    known = assets.bound_to(connection, name)
     return stored, [address for address in found.addresses if address not in known]
 
 

@@ -131,7 +131,7 @@ class Readings:
     def addresses(self, name: str) -> list[str]:
         """Where the rows are that an account pays for."""
         with self._database.reading() as connection:
-            return assets.addresses_of(connection, name)
+            return assets.bound_to(connection, name)
 
     def unplaced(self) -> dict[str, list[str]]:
         """Accounts with a cap that are bound to no address, older than accounts of data assets; each with those merged into it."""

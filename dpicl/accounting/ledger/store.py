@@ -177,7 +177,7 @@ class Ledger(Readings):
                 before = canonical(rows.spent_of(change.connection, account.name).as_json())
                 written = rows.write_spent(change.connection, account.name, spent)
             paying = change.connection.execute(select(accounts).where(accounts.c.name == account.name)).one()
-            terms = {"account_row": dict(paying._mapping), "addresses": assets.addresses_of(change.connection, account.name)}
+            terms = {"account_row": dict(paying._mapping), "addresses": assets.bound_to(change.connection, account.name)}
             said = {"before": before, "spent": written, **terms, **restoring.branch_of(change.connection)}
             change.append("reserved", {**row, **said}, release.release_id)
         return Reservation("reserved", None, is_new=True)
