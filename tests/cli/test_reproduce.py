@@ -97,7 +97,18 @@ def _verdict(folder: Path, *, value: float | None = None, **changes: object) -> 
     side = side_of(folder)
     results = side.run.results
     own = results[(results["system"] == "icl") & (results["epsilon"] == 10)]["accuracy"].mean()
-    cell = PrintedCell("Llama-2 13B", "gdp_tabicl", "breast_cancer", "icl", 2.0, 10.0, "accuracy", own if value is None else value, 0.01, changed="noise is ours")
+    cell = PrintedCell(
+        "Llama-2 13B",
+        "gdp_tabicl",
+        "breast_cancer",
+        "icl",
+        2.0,
+        10.0,
+        "accuracy",
+        own if value is None else value,
+        0.01,
+        changed="noise is ours",
+    )
     made = Made({("gdp-tabicl", "fake"): side}, ("fake",))
     (found,) = judged(PrintedTable("0", "made up", (replace(cell, **changes),), "gdp-tabicl"), made)  # type: ignore[arg-type]
     return found.kind, found.text
@@ -106,7 +117,9 @@ def _verdict(folder: Path, *, value: float | None = None, **changes: object) -> 
 @pytest.mark.exhaustive
 def test_the_same_number_of_few_queries_is_too_noisy_to_tell(demo: Path) -> None:
     kind, text = _verdict(demo)
-    assert kind == "too noisy to tell" and text.startswith(f"{kind}; known to differ: fake, whose weights are random"), "ten queries tell little"
+    assert kind == "too noisy to tell" and text.startswith(f"{kind}; known to differ: fake, whose weights are random"), (
+        "ten queries tell little"
+    )
 
 
 def test_another_number_differs_and_says_what_is_known(demo: Path) -> None:
