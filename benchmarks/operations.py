@@ -34,6 +34,7 @@ from benchmarks.endpoint import elsewhere
 from benchmarks.figures import Figures, bench, sized
 from benchmarks.installation.new_user import new_user
 from tests.harness import DPICL, Place, World, new_place, running_server, until
+from tests.ledger.postgres import programs
 from tests.library.endpoint_server import Habits
 
 WORKERS = sized((2, 4, 8, 16), (1, 2))
@@ -57,6 +58,9 @@ def run_in(place: Place, *arguments: str, **extra: str) -> float:
 
 def drill(figures: Figures) -> None:
     """The night, its figures taken over."""
+    if programs() is None:
+        print("there are no programs of a PostgreSQL server here: no night is drilled")
+        return
     command = [sys.executable, "-m", "benchmarks.installation.drill", *sized((), ("--runs", "2", "--minutes", "0.2"))]
     told = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False).stdout
     print(told)
