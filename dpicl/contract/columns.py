@@ -13,27 +13,20 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, StringConstraints, WithJsonSchema, field_validator, model_validator
 
 from dpicl.contract.base import Category, Frozen, Name, Text
+from dpicl.contract.column_base import AnyColumn, Bins
 
 MISSING = "(missing)"
 """The last category of a nullable column of categories: no value."""
-Invalid = Literal["refuse", "leave-out", "missing"]
-"""What becomes of a row whose value is none of its column's."""
-Bins = Annotated[tuple[float, ...] | None, Field(min_length=1, max_length=255)]
-"""Rising edges between the bins of a number, from public knowledge."""
 
 
-class NumberColumn(Frozen):
+class NumberColumn(AnyColumn):
     """What all numeric columns have in common."""
 
-    later: ClassVar[tuple[str, ...]] = ("bins", "nullable", "invalid")
+    later: ClassVar[tuple[str, ...]] = (*AnyColumn.later, "bins", "nullable")
     earlier: ClassVar[dict[str, str]] = {"bins": "levels"}
 
     nullable: bool = False
     """Whether a value may be missing: such rows have a bin of their own, the last one."""
-    invalid: Invalid | None = None
-    """What becomes of a row whose value is no such number, or missing in a column that is not nullable: `refuse` refuses all rows, `leave-out` leaves
-    that row out, `missing` (in a nullable column) makes its value missing. If left out: as `source.invalid` says.
-    """
     bins: Bins = None
     """Rising edges of the bins that MST-TabICL counts in, without the bounds, in the column's unit.
 
@@ -134,19 +127,15 @@ class RealColumn(NumberColumn):
         return self
 
 
-class CategoryColumn(Frozen):
+class CategoryColumn(AnyColumn):
     """Categories from a public list; `texts` gives their wording in prompts."""
 
-    later: ClassVar[tuple[str, ...]] = ("nullable", "invalid")
+    later: ClassVar[tuple[str, ...]] = (*AnyColumn.later, "nullable")
 
     type: Literal["category"]
     """Categories."""
     nullable: bool = False
     """Whether a value may be missing: the last category is then `(missing)`, and reads as `unknown` unless `texts` words it."""
-    invalid: Invalid | None = None
-    """What becomes of a row whose value is no category, or missing in a column that is not nullable: `refuse`, `leave-out` or `missing`, as in
-    a column of numbers.
-    """
     categories: Annotated[tuple[Category, ...], Field(min_length=1, max_length=256)]
     """All possible values, at most 256, from public knowledge: including those that no row has."""
     texts: dict[Category, Text] = {}
