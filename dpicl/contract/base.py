@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 from math import isfinite
-from typing import Annotated, Any, ClassVar, Literal, cast
+from typing import Annotated, Any, ClassVar, cast
 
 from pydantic import (
     AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
-    Field,
     GetCoreSchemaHandler,
     SerializationInfo,
     SerializerFunctionWrapHandler,
@@ -78,8 +77,6 @@ def _as_fraction(value: Any) -> Any:
 Rate = Annotated[Fraction, BeforeValidator(_as_fraction)]
 
 
-Invalid = Literal["refuse", "leave-out", "missing"]
-"""What becomes of a row whose value is none of its column's."""
 _MOST = 2**63
 
 
@@ -120,8 +117,6 @@ def _strictly(schema: Any) -> Any:
     return {name: part if name in _AS_THEY_ARE else _strictly(part) for name, part in schema.items()}
 
 
-MissingWords = Annotated[tuple[CategoryName, ...], Field(max_length=100)]
-"""Words that stand for a missing value; numbers may be written without quotes."""
 TODAY = {"keys": "today"}
 """Context of `model_dump` for people to read: keys as they are called today."""
 

@@ -15,7 +15,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, ModelWrapValidatorHandler, PrivateAttr, SerializationInfo, field_serializer, model_validator
 from pydantic.json_schema import SkipJsonSchema, WithJsonSchema
 
-from dpicl.contract.base import TODAY, Category, CategoryName, Frozen, Invalid, MissingWords, Text, as_written
+from dpicl.contract.base import TODAY, Category, CategoryName, Text, as_written
+from dpicl.contract.column_base import AnyColumn
 
 MISSING = "(missing)"
 """The last category of a nullable column of categories: no value."""
@@ -33,21 +34,15 @@ _WHOLE = re.compile(r"(-?(?:0|[1-9]\d*))(?:\.0*)?", re.ASCII)
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d*)?(?:[eE][+-]?\d+)?", re.ASCII)
 
 
-class CategoryColumn(Frozen):
+class CategoryColumn(AnyColumn):
     """Categories from a public list; `texts` gives their wording in prompts."""
 
-    later: ClassVar[tuple[str, ...]] = ("nullable", "invalid", "missing")
+    later: ClassVar[tuple[str, ...]] = (*AnyColumn.later, "nullable")
 
     type: Literal["category"]
     """Categories."""
     nullable: bool = False
     """Whether a value may be missing: the last category is then `(missing)`, and reads as `unknown` unless `texts` words it."""
-    invalid: Invalid | None = None
-    """What becomes of a row whose value is no category, or missing in a column that is not nullable: `refuse`, `leave-out` or `missing`, as in
-    a column of numbers.
-    """
-    missing: MissingWords | None = None
-    """Words that stand for a missing value in this column, beside an empty cell; if left out: `source.missing`."""
     categories: Annotated[tuple[_Listed, ...], Field(min_length=1, max_length=256)]
     """All possible values, at most 256, from public knowledge: including those that no row has. Released values are of the type in which
     these are written: numbers, booleans, or texts.

@@ -12,29 +12,21 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, StringConstraints, WithJsonSchema, field_validator, model_validator
 
-from dpicl.contract.base import Frozen, Invalid, MissingWords, Name, Part, Text
+from dpicl.contract.base import Frozen, Name, Part, Text
 from dpicl.contract.categories import MISSING as MISSING  # noqa: PLC0414 - part of what this module offers
 from dpicl.contract.categories import BooleanColumn as BooleanColumn  # noqa: PLC0414
 from dpicl.contract.categories import CategoryColumn as CategoryColumn  # noqa: PLC0414
-
-Bins = Annotated[tuple[float, ...] | None, Field(min_length=1, max_length=255)]
-"""Rising edges between the bins of a number, from public knowledge."""
+from dpicl.contract.column_base import AnyColumn, Bins
 
 
-class NumberColumn(Frozen):
+class NumberColumn(AnyColumn):
     """What all numeric columns have in common."""
 
-    later: ClassVar[tuple[str, ...]] = ("bins", "nullable", "invalid", "missing")
+    later: ClassVar[tuple[str, ...]] = (*AnyColumn.later, "bins", "nullable")
     earlier: ClassVar[dict[str, str]] = {"bins": "levels"}
 
     nullable: bool = False
     """Whether a value may be missing: such rows have a bin of their own, the last one."""
-    invalid: Invalid | None = None
-    """What becomes of a row whose value is no such number, or missing in a column that is not nullable: `refuse` refuses all rows, `leave-out` leaves
-    that row out, `missing` (in a nullable column) makes its value missing. If left out: as `source.invalid` says.
-    """
-    missing: MissingWords | None = None
-    """Words that stand for a missing value in this column, beside an empty cell, such as ["NA", "-9"]; if left out: `source.missing`."""
     bins: Bins = None
     """Rising edges of the bins that MST-TabICL counts in, without the bounds, in the column's unit.
 

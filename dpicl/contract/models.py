@@ -36,7 +36,9 @@ class Check(Frozen):
     """One check of the table."""
 
     rule: Literal["in_bounds", "known_categories", "no_missing", "both_labels", "row_count", "unique"]
-    """What must hold; for every suitable column if no `column` is given."""
+    """What must hold; for every suitable column if no `column` is given. `row_count`, `both_labels` and `unique` are about all rows together, and hold
+    of no table unless they are stated: that one fails is a refusal that anybody sees, one exact bit about the table, which no epsilon covers.
+    """
     column: Name | None = None
     """The column to check; `unique` without one is about whole rows."""
     at_least: Annotated[int, Field(ge=1)] | None = None
@@ -75,7 +77,7 @@ class Contract(Declared):
     prompts: Prompts | None = None
     """How rows are written as text."""
     checks: tuple[Check, ...] = ()
-    """Checks beside the default ones, or another severity for one of these."""
+    """Checks beside the default ones, which are all about single values, or another severity for one of these."""
 
     @property
     def features(self) -> tuple[str, ...]:

@@ -66,9 +66,7 @@ def test_windows_line_ends_quotes_and_a_missing_last_newline_are_fine(tmp_path: 
     assert table.to_pydict() == {"age": [31, 48], "height": [1.0, 0.5], "colour": ["red", "blue"], "y": ["no", "yes"]}
 
 
-@pytest.mark.parametrize(
-    ("text", "value"), [("1.0", 1), ("-0", 0), (str(HUGE - 1), HUGE - 1), (str(-HUGE), -HUGE), ("121", 121)]
-)
+@pytest.mark.parametrize(("text", "value"), [("1.0", 1), ("-0", 0), (str(HUGE - 1), HUGE - 1), (str(-HUGE), -HUGE), ("121", 121)])
 def test_whole_numbers_are_read_exactly_even_out_of_bounds(tmp_path: Path, text: str, value: int) -> None:
     assert read_table(_file(tmp_path, _csv(f"{text},1.7,red,no")), CONTRACT).column("age").to_pylist() == [value]
 
