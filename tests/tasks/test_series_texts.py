@@ -337,6 +337,8 @@ def test_what_a_contract_of_periods_may_not_say(changes: dict[str, Any], refused
 
 
 def test_a_delivery_that_breaks_a_rule_is_refused_without_its_text(place: Place) -> None:
+    content = tree()
+    declare(place, {**content, "source": {**content["source"], "invalid": "refuse"}})
     put(place, PERIODS[0], 3).write_text('{"class": "odd", "head": "secret", "body": "secret"}\n')
     with pytest.raises(DataError) as told:
         made(PERIODS[0])

@@ -6,6 +6,7 @@ import csv
 import io
 import os
 import pty
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from dpicl.errors import DataError, DeclarationError
 from dpicl.tabular.reading import parse
 from dpicl.tabular.reading.parse import typed_table
 from dpicl.tabular.reading.read import read_table
+from dpicl.tabular.reading.source import load_source
 from tests.harness import Place, new_place
 from tests.truth.small import ROWS, SCHEMA, frame, seen
 
@@ -269,6 +271,43 @@ def test_a_night_with_such_a_row_is_released_like_one_without(place: Place, name
     assert {**found, "names": 1} == {**usual, "names": 1}
     with pytest.raises(DataError):
         seen(TYPED[name], "mst_tabicl", SCHEMA, account="once")
+
+
+ODD: dict[str, dict[str, Any]] = {
+    "a word among numbers": {"age": "old"},
+    "beyond 64 bits": {"age": 2.0**70},
+    "NULL": {"bought": None},
+    "a number among words": {"city": 7},
+    "a fraction": {"age": 20.5},
+    "infinity": {"spent": float("inf")},
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_so_is_a_row_of_a_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """SQLite holds values of any type in a column of one."""
+    columns = {name: {**column, "nullable": False} for name, column in GAPS.items() if name != "when"}
+    good = [{"age": 20, "spent": 3.5, "city": "n", "bought": "no"}, {"age": 2**40 + 1, "spent": 4.0, "city": "w", "bought": "yes"}]
+    with sqlite3.connect(tmp_path / "shop.db") as database:
+        database.execute("CREATE TABLE shop (age, spent, city, bought)")
+        database.executemany("INSERT INTO shop VALUES (:age, :spent, :city, :bought)", [*good, {**good[0], **ODD[name]}])
+    monkeypatch.setenv("SHOP_URL", f"sqlite:///{tmp_path / 'shop.db'}")
+    query = {"query": {"url_env": "SHOP_URL", "sql": "SELECT * FROM shop ORDER BY rowid"}}
+    said = parse_contract(
+        {
+            "name": "shop",
+            "account": "shop",
+            "source": query,
+            "privacy": {"budget": {"epsilon": 3}},
+            "columns": columns,
+            "label": "bought",
+            "releases": {"every": "day"},
+        },
+        "shop.yaml",
+    )
+    assert isinstance(said, Contract)
+    read = load_source(said, data_folder=None, cache_folder=tmp_path)
+    assert sorted(map(str, read.to_pylist())) == sorted(map(str, good))
 
 
 @pytest.mark.parametrize("method", ["aim_tabicl", "gdp_tabicl", "tab_pe", "ldp_tabicl"])

@@ -165,4 +165,12 @@ def _column(texts: list[bytes | None], oid: int, cursor: psycopg.Cursor, name: s
             return values.cast(pa.scalar(datetime.now(cursor.connection.info.timezone)).type)
         if oid in _PLAIN:
             return values.cast(_PLAIN[oid])
-    return of_objects((None if text is None else loader.load(text) for text in texts), name)
+    return of_objects((None if text is None else _loaded(loader, text) for text in texts), name)
+
+
+def _loaded(loader: Any, text: bytes) -> Any:
+    """A value as psycopg has it; as the server writes it where Python has none such, as an endless date."""
+    try:
+        return loader.load(text)
+    except psycopg.DataError:
+        return text.decode(errors="replace")
