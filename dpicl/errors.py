@@ -1,15 +1,17 @@
-"""Errors a user can fix: one sentence each, never a private value.
+"""Errors a user can fix: one sentence each, of public facts alone.
 
-Every message names the file, key or column, the rule, and the expected shape; for data
-it gives a count. The command line prints the sentence and exits with code 2.
+Every message names the file, key or column, the rule, and the expected shape with the fix. What rows tell, such as how many of them break
+the rule, stands apart (`details`): the command line prints it on the terminal and exits with code 2.
 """
 
 from __future__ import annotations
 
-import re
-from typing import Any
+from typing import Any, Self
+from weakref import WeakKeyDictionary
 
 _SHOWN_CHARACTERS = 300
+_DETAILS: WeakKeyDictionary[BaseException, str] = WeakKeyDictionary()
+"""Beside the errors: what shows, stores or pickles an error with all its attributes has none of it."""
 
 
 class DpiclError(Exception):
@@ -19,13 +21,25 @@ class DpiclError(Exception):
     """
 
     def __init__(self, message: str = "") -> None:
-        super().__init__("".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in message))
-        self.message: str = self.args[0]
-        """What the terminal shows; what is stored of an error may say less."""
+        super().__init__(escaped(message))
+
+    def details(self) -> str:
+        """The sentence for the person who may see the rows: with counts of private rows, which `str` never has."""
+        return _DETAILS.get(self) or str(self)
+
+    def with_details(self, sentence: str) -> Self:
+        """The error, with this for `details`."""
+        _DETAILS[self] = escaped(sentence)
+        return self
 
     def __reduce__(self) -> Any:
-        """Errors cross processes; pickle's own way would call the constructor with the message alone."""
+        """Errors cross processes, as public facts; pickle's own way would call the constructor with the message alone."""
         return BaseException.__new__, (type(self), *self.args), vars(self)
+
+
+def escaped(text: str) -> str:
+    """Control and direction marks, and other letters that no terminal shows, as Python writes them."""
+    return text if text.isprintable() else "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
 def _short(text: str) -> str:
@@ -48,29 +62,20 @@ class DeclarationError(DpiclError):
 class DataError(DpiclError):
     """A table breaks a rule of its contract.
 
-    The message names the file, the column and the rule, and how many values break it;
-    never a value.
+    The message names the file, the column, the rule and the fix: public facts, whatever the rows hold. A name that only the source has is
+    one of them, but where the header may be a row (`dpicl.tabular.reading.parse.check_columns`).
+
+    Args:
+        count: how many values break the rule; like `detail`, what else rows tell, it is in `details()` alone.
     """
 
-    def __init__(self, where: str, rule: str, *, column: str = "", count: int | None = None) -> None:
-        self.where, self.rule, self.column, self.count = where, rule, column, count
-        column_part = f"column {column!r}: " if column else ""
-        count_part = "" if count is None else f" ({count} {'value' if count == 1 else 'values'})"
-        super().__init__(f"{where}: {column_part}{rule}{count_part}")
-
-    def without_counts(self) -> DataError:
-        """The same error for logs and the orchestrator's database: numbers, which may count private rows, are for the terminal only."""
-        stored = DataError(self.where, re.sub(r"\d+", "…", self.rule), column=self.column)
-        stored.message = self.message
-        return stored
-
-
-class PublicDataError(DataError):
-    """What is public breaks a rule, such as answers that clients have randomised: its numbers may stand in logs."""
-
-    def without_counts(self) -> DataError:
-        """The error as it is."""
-        return self
+    def __init__(self, where: str, rule: str, *, column: str = "", count: int | None = None, detail: str = "") -> None:
+        self.where, self.rule, self.column = where, rule, column
+        sentence = f"{where}: {f'column {column!r}: ' if column else ''}{rule}"
+        super().__init__(sentence)
+        counted = "" if count is None else f"{count} {'value' if count == 1 else 'values'}"
+        if told := ", ".join(filter(None, (counted, detail))):
+            self.with_details(f"{sentence} ({told})")
 
 
 class ParameterError(DpiclError):

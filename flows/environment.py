@@ -19,6 +19,7 @@ DEFAULTS = {  # of every process of a run, on a worker pool too
     "GX_ANALYTICS_ENABLED": "false",
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
     "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
+    "PREFECT_LOGGING_COLORS": "false",  # what is printed passes a filter of escapes
     "PREFECT_LOGGING_EXTRA_LOGGERS": "dpicl",
     "PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW": "ignore",
     "PREFECT_RESULTS_PERSIST_BY_DEFAULT": "false",

@@ -8,21 +8,48 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, is_dataclass
-from typing import Any
+from typing import IO, Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table
+from rich.text import Text
 
 from dpicl.engine.settings import Settings
 from dpicl.engine.state_home import check_one_home
+from dpicl.printable import printable, unfiltered
+
+
+class _Terminal(Console):
+    """A console whose texts pass the filter, and whose own colours and moves do not."""
+
+    @property
+    def file(self) -> IO[str]:
+        """What is written to."""
+        stream: IO[str] = unfiltered(super().file)
+        return stream
+
+    @file.setter
+    def file(self, stream: IO[str]) -> None:
+        self._file = stream
+
+    def render_str(self, text: str, **how: Any) -> Text:
+        """A text, as wide as it is shown."""
+        return super().render_str(printable(text), **how)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """What is no text but made of some, too."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=printable(segment.text))
+
 
 WIDTH = None if sys.stdout.isatty() else shutil.get_terminal_size((1_000, 0)).columns
 """Of what is no terminal: names in tables stay whole for the program that reads them."""
-console = Console(markup=False, emoji=False, highlight=False, width=WIDTH)
-errors = Console(markup=False, emoji=False, highlight=False, stderr=True)
+console = _Terminal(markup=False, emoji=False, highlight=False, width=WIDTH)
+errors = _Terminal(markup=False, emoji=False, highlight=False, stderr=True)
 QUIET = threading.Event()
 """Set by --quiet: notes and progress are left out."""
 HEARTBEAT, LOOK = 30.0, 0.5
@@ -129,7 +156,9 @@ def _shown(count: Count, look: Callable[[Count], object], every: float) -> Itera
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     text, of = TextColumn("{task.description}"), TextColumn(count.of)
-    with Progress(SpinnerColumn(), text, BarColumn(), MofNCompleteColumn(), of, TimeElapsedColumn(), console=errors) as progress:
+    columns = SpinnerColumn(), text, BarColumn(), MofNCompleteColumn(), of, TimeElapsedColumn()
+    # What libraries write meanwhile passes the filter, not the bar's own reading of escapes.
+    with Progress(*columns, console=errors, redirect_stdout=False, redirect_stderr=False) as progress:
         bar = progress.add_task(count.doing, total=None)
 
         def draw() -> None:

@@ -52,16 +52,17 @@ class Records:
             check_columns([name for name in names if name != id_column], contract, STANDARD_INPUT)
 
         columns, replaced = read_csv(content, check, STANDARD_INPUT), 0
+        if not columns.num_rows:
+            raise DataError(STANDARD_INPUT, "has no records; expected at least one")
         allowed = columns
         for name, column in contract.columns.items():
             texts = columns.column(name).combine_chunks()
             valid = _is_allowed(texts, column)
-            if contract.source.missing is not None:
-                valid &= np.asarray(pc.not_equal(texts, contract.source.missing))
+            valid &= ~np.asarray(pc.is_in(texts, value_set=pa.array(contract.missing_words(name), pa.string())))
             replaced += int(np.count_nonzero(~valid))
             values = pc.if_else(pa.array(valid), texts, stand_in(column))
             allowed = allowed.set_column(allowed.column_names.index(name), name, values)
-        complete = contract.model_copy(update={"source": contract.source.model_copy(update={"missing": None})})
+        complete = contract.refusing().without_missing_words()
         table = typed_table(allowed, complete, STANDARD_INPUT)
         return Records(PrivateTable(table), _ids(columns, table, contract, id_column), replaced)
 

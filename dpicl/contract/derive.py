@@ -5,9 +5,11 @@ Guarantee   none spent: columns are public, and no row is seen.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
 from itertools import pairwise
+from string import Formatter
 from typing import Literal
 
 import numpy as np
@@ -24,6 +26,7 @@ from dpicl.contract.columns import (
     Prompts,
     RealColumn,
     Template,
+    Word,
 )
 from dpicl.types import LABEL
 
@@ -137,11 +140,41 @@ def attributes_of(features: Mapping[str, Column]) -> tuple[Attribute, ...]:
     return tuple(made)
 
 
-def templates_of(features: Mapping[str, Column], attributes: Sequence[Attribute]) -> Prompts:
-    """One sentence for each column."""
-    fields = {one.name: one.column for one in attributes}, {name: name for name in features}
-    local, central = (" ".join(f"The {name.replace('_', ' ')} is {{{field}}}." for field, name in some.items()) for some in fields)
-    return Prompts(local=Template(text=local), central=Template(text=central))
+@dataclass(frozen=True)
+class Wording:
+    """A template as it is filled: pairs of literal text and the field or word that follows it, None where none does."""
+
+    pieces: tuple[tuple[str, str | None], ...]
+    words: Mapping[str, Word] = field(default_factory=dict)
+
+    @staticmethod
+    def stated(template: Template) -> Wording:
+        """Of a contract's own template, whose places `rules` has checked."""
+        return Wording(places_of(template.text), template.words)
+
+    @staticmethod
+    def derived(columns: Mapping[str, str]) -> Wording:
+        """One sentence for each column, by {field: column}: of any number, and of whatever letters."""
+        pieces = [(f"{'.' if number else ''} The {name.replace('_', ' ')} is ", of) for number, (of, name) in enumerate(columns.items())]
+        return Wording(((pieces[0][0].lstrip(), pieces[0][1]), *pieces[1:], (".", None)))
+
+    @property
+    def text(self) -> str:
+        """The template, as a contract would state it."""
+        return "".join(literal if name is None else f"{literal}{{{name}}}" for literal, name in self.pieces)
+
+
+@cache
+def places_of(text: str) -> tuple[tuple[str, str | None], ...]:
+    """The pieces of a stated text; `format_map` would read the dot in a column's name as an attribute."""
+    return tuple((literal, name) for literal, name, _, _ in Formatter().parse(text))
+
+
+def wording_of(features: Iterable[str], attributes: Sequence[Attribute], prompts: Prompts | None) -> tuple[Wording, Wording]:
+    """The local and the central template: as stated, else a sentence for each column."""
+    if prompts is not None:
+        return Wording.stated(prompts.local), Wording.stated(prompts.central)
+    return Wording.derived({one.name: one.column for one in attributes}), Wording.derived({name: name for name in features})
 
 
 def groups_of(features: Mapping[str, Column], target: Target) -> dict[int, tuple[GroupKey | Literal["label"], ...]]:

@@ -8,18 +8,22 @@ from itertools import pairwise
 from math import ceil, prod
 from pathlib import PurePosixPath
 
+from dpicl.contract.categories import category_of
 from dpicl.contract.columns import (
     MISSING,
     Attribute,
     CategoryColumn,
     Column,
+    DateColumn,
     GroupKey,
     IntegerColumn,
     Label,
+    Prompts,
     RealColumn,
     Rule,
     Template,
     Word,
+    moment,
 )
 from dpicl.contract.declared import Declared
 from dpicl.contract.models import Contract
@@ -56,7 +60,8 @@ def check_references(contract: Contract, file: str) -> None:
             raise DeclarationError(file, f"local.{attribute.name}", f"has {attribute.part_count} parts", f"at most {MAX_LEVELS}")
         if attribute.column in (contract.label_column, contract.split_column):
             raise DeclarationError(file, f"local.{attribute.name}.column", "is the label or the split", "a feature column")
-    _check_templates(contract, file)
+    if contract.prompts is not None:
+        _check_templates(contract, contract.prompts, file)
     for index, check in enumerate(contract.checks):
         if check.column is not None:
             _column(contract, check.column, f"checks.{index}.column", file)
@@ -72,10 +77,41 @@ def _check_stated(contract: Contract, file: str) -> None:
     if not contract.features:
         raise DeclarationError(file, "columns", "has no column beside the label", "at least one column to describe a row by")
     for name, column in contract.columns.items():
+        if column.invalid == "missing" and not column.nullable:
+            raise DeclarationError(
+                file, f"columns.{name}.invalid", "is missing of a column without missing values", "`nullable: true` beside it"
+            )
+        _check_missing(contract, name, column, file)
         if not isinstance(column, CategoryColumn) and column.bins is not None:
             _check_cuts(column.bins, column, f"columns.{name}.bins", file)
             if name not in contract.features and (name != contract.label_column or contract.target.kind != "number"):
                 raise DeclarationError(file, f"columns.{name}.bins", "is of no feature", "bins of features, or of a number to predict")
+
+
+def _check_missing(contract: Contract, name: str, column: Column, file: str) -> None:
+    """No word means that a value is missing, and a value: rows that have it would be dropped without a word."""
+    for word in contract.missing_words(name):
+        if isinstance(column, CategoryColumn):
+            is_value, values = (
+                word != MISSING and (word in column.categories or category_of(word, column.categories, column.value_type) is not None),
+                "categories",
+            )
+        else:
+            is_value, values = _lies_within(word, column), "bounds"
+        if is_value:
+            stated = f"columns.{name}.missing" if column.missing is not None else "source.missing"
+            rule = f"has {word!r} among its values, and {stated} says that it stands for a missing one"
+            raise DeclarationError(
+                file, f"columns.{name}.{values}", rule, f"other {values}, or `missing: [...]` in this column, perhaps none"
+            )
+
+
+def _lies_within(word: str, column: IntegerColumn | RealColumn) -> bool:
+    try:
+        value = float(moment(word, column.type) if isinstance(column, DateColumn) else word)
+    except (ValueError, OverflowError):
+        return False
+    return column.bounds[0] <= value <= column.bounds[1]
 
 
 def _check_rules(contract: Contract, file: str) -> None:
@@ -208,10 +244,10 @@ def _check_groups(contract: Contract, file: str) -> None:
             raise DeclarationError(file, f"groups.{k}", "splits the label's column by another rule", "the key `label`")
 
 
-def _check_templates(contract: Contract, file: str) -> None:
+def _check_templates(contract: Contract, prompts: Prompts, file: str) -> None:
     attributes = {attribute.name: attribute for attribute in contract.attributes}
-    _check_template(contract.templates.local, attributes, "prompts.local", file)
-    for name, word in contract.templates.local.words.items():
+    _check_template(prompts.local, attributes, "prompts.local", file)
+    for name, word in prompts.local.words.items():
         expected = attributes[word.field].part_count
         if word.cuts or word.missing or word.parts or len(word.texts) != expected:
             raise DeclarationError(
@@ -221,8 +257,8 @@ def _check_templates(contract: Contract, file: str) -> None:
                 f"{expected} texts and no rule: attribute {word.field!r} has {expected} parts",
             )
     columns = {name: contract.columns[name] for name in contract.features}
-    _check_template(contract.templates.central, columns, "prompts.central", file)
-    for name, word in contract.templates.central.words.items():
+    _check_template(prompts.central, columns, "prompts.central", file)
+    for name, word in prompts.central.words.items():
         if not (word.cuts or word.parts):
             raise DeclarationError(file, f"prompts.central.words.{name}", "has no rule", "either `cuts` or `parts`")
         _check_rule(word, columns[word.field], f"prompts.central.words.{name}", file)

@@ -256,7 +256,8 @@ def _raise(run: Path, failures: Mapping[str, Exception]) -> None:
         kind = BudgetError
     elif all(isinstance(error, BROKEN_RULES) for error in failures.values()):
         kind = RefusedError
-    raise kind(
-        f"run {run.name}: {len(failures)} {'part' if len(failures) == 1 else 'parts'} failed, first {name}: "
-        f"{reason}; the rest is done and `dpicl run --resume {run.name}` does what is missing"
+    failed = f"run {run.name}: {len(failures)} {'part' if len(failures) == 1 else 'parts'} failed, first {name}: "
+    rest = f"; the rest is done and `dpicl run --resume {run.name}` does what is missing"
+    raise kind(f"{failed}{reason}{rest}").with_details(
+        f"{failed}{reason.details() if isinstance(reason, DpiclError) else reason}{rest}"
     ) from None

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
-from dpicl.contract.base import Frozen, Name, Rate, Text
+from dpicl.contract.base import Frozen, Key, Rate, Text
 from dpicl.errors import DeclarationError, ParameterError
 from dpicl.methods import METHODS, Options, unit_of
 from dpicl.pipeline import MOST_TEXTS, Unit, parse_epsilon
@@ -62,7 +62,7 @@ class Schedule(Frozen):
     """A warning is given if the budget will not last this long, with every run on new data."""
     parameters: dict[Replaceable, Any] = {}
     """Keys of the pipeline that scheduled runs override, e.g. `{seeds: [1, 2], model: tiny}`."""
-    work_pool: Name | None = None
+    work_pool: Key | None = None
     """Prefect work pool that runs it, set up by `dpicl deploy`; `dpicl serve` runs it if left out."""
     concurrency_limit: Annotated[int, Field(ge=1, le=100)] = 1
     """Maximum number of simultaneous runs; further runs wait."""
@@ -214,7 +214,7 @@ class Pipelines(Frozen):
 
     version: Literal[1]
     """Version of this file format."""
-    models: dict[Name, dict[str, object]] = {}
+    models: dict[Key, dict[str, object]] = {}
     """Models by name, each a [ModelSpec](#modelspec) without its `name`."""
     pipelines: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,39}$")], Pipeline]
     """Pipelines by name."""

@@ -20,6 +20,8 @@ from typing import Any, Self
 from dpicl.engine.execute import Executor, WorkerDied, failure_of
 from dpicl.engine.order import Step, stage_named
 from dpicl.engine.settings import Settings
+from dpicl.errors import DpiclError
+from dpicl.printable import filter_streams
 from dpicl.processes import ONE_THREAD, OWN_GROUP, VISIBLE, fork_server, gpus_here
 
 
@@ -55,13 +57,14 @@ class _Worker:
     def ended(self) -> Exception | None:
         """What its step ended with; it is idle again."""
         try:
-            error: Exception | None = self.pipe.recv()
+            error, details = self.pipe.recv()
         except (EOFError, OSError):
             self.stop()
             self.start()
             return WorkerDied()
         self.job = None
-        return error
+        ended: Exception | None = error.with_details(details) if isinstance(error, DpiclError) else error
+        return ended
 
     def stop(self) -> None:
         """End it in the middle of whatever it does: files appear whole or not at all."""
@@ -118,13 +121,15 @@ class Pool(Executor):
 
 def _work(pipe: Connection, settings: Settings, environment: Mapping[str, str], folder: Path) -> None:
     """Do steps until the owner is gone."""
+    filter_streams()
     threading.Thread(target=_end_with_owner, daemon=True).start()
     os.environ.update(environment)
     os.chdir(folder)
     with settings.entered(), suppress(EOFError, OSError):
         while True:
             name, references = pipe.recv()
-            pipe.send(failure_of(stage_named(name), *references))
+            error = failure_of(stage_named(name), *references)
+            pipe.send((error, error.details() if isinstance(error, DpiclError) else ""))  # a pickled error is public alone
 
 
 def _end_with_owner() -> None:

@@ -65,20 +65,20 @@ def read_bytes(path: Path | Stored, *, part: bool = False) -> bytes:
     except ValueError:
         raise DataError(path.name, "is no path; expected a name without NUL") from None
     if not data and not part:
-        raise DataError(path.name, "has 0 bytes; expected rows")
+        raise DataError(path.name, "is an empty file; expected rows")
     return data
 
 
 def _content(file: IO[bytes], size: int, path: Path | Stored) -> bytes:
     if size > MAX_BYTES:
-        raise DataError(path.name, f"has {size} bytes; expected at most {MAX_BYTES}")
+        raise DataError(path.name, f"has too many bytes; expected at most {MAX_BYTES}", detail=f"{size} bytes")
     if path.suffix != ".gz":
         return file.read()
     limit = most_bytes(size)
     with gzip.GzipFile(fileobj=file) as unpacked:
         data = unpacked.read(limit + 1)
     if len(data) > limit:
-        raise DataError(path.name, f"unpacks to more than {limit} bytes; expected at most {GROWTH} times its size")
+        raise DataError(path.name, f"unpacks to too much; expected at most {GROWTH} times its size", detail=f"more than {limit} bytes")
     return data
 
 
@@ -110,7 +110,7 @@ def read_parquet(data: bytes, columns: Callable[[list[str]], list[str]], where: 
             values, bytes_ = values + batch.num_rows * batch.num_columns, bytes_ + batch.nbytes
             if values > most_values(len(data)) or bytes_ > most_bytes(len(data)):
                 most = f"{most_values(len(data))} values or {most_bytes(len(data))} bytes"
-                raise DataError(where, f"holds more than {most}; expected less in a file of its size")
+                raise DataError(where, "holds more than a file of its size should; expected less", detail=f"more than {most}")
             batch.validate(full=True)
             batches.append(batch)
         return pa.Table.from_batches(batches) if batches else file.schema_arrow.empty_table().select(names)

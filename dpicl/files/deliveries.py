@@ -53,7 +53,9 @@ def by_period(
             files[period] = f"{folder}/{name}"
     if others:
         endings = ", ".join(suffixes)
-        raise DataError(f"{folder}/", f"holds {others} that are named by no period; expected names such as {example} with {endings}")
+        raise DataError(
+            f"{folder}/", f"holds files that are named by no period; expected names such as {example} with {endings}", count=others
+        )
     return files
 
 

@@ -61,7 +61,9 @@ def read_footer(path: Path | Stored, check: Callable[[list[str]], object], where
     except (pa.ArrowException, ValueError, MemoryError):
         raise DataError(where, "is not a complete Parquet file") from None
     if min(groups, default=0) < 0 or sum(groups) * columns > most_values(size):
-        raise DataError(where, f"claims more than {most_values(size)} values; expected less in a file of its size")
+        raise DataError(
+            where, "claims more values than a file of its size holds; expected fewer", detail=f"more than {most_values(size)} values"
+        )
     return Footer(size, modified_ns, groups, version)
 
 
@@ -96,7 +98,7 @@ def read_rows(path: Path | Stored, footer: Footer, names: list[str], start: int,
     except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
         raise DataError(where, reason(error) or "is not a complete Parquet file") from None
     if table.num_rows != stop - start:
-        raise DataError(where, f"holds {table.num_rows} rows where its footer says {stop - start}")
+        raise DataError(where, "holds another number of rows than its footer says; expected a complete Parquet file")
     return table
 
 

@@ -70,7 +70,7 @@ def candidates(contract: Contract, epsilons: Sequence[float]) -> tuple[list[Cand
                     method.refuse(contract, unit)
                     method.releases(contract, unit)
                 except DpiclError as error:
-                    refused[name] = error.message
+                    refused[name] = str(error)
                 else:
                     chosen.append(candidate)
     return chosen, {name: why for name, why in refused.items() if name not in {one.method for one in chosen}}

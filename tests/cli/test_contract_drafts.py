@@ -249,14 +249,16 @@ def test_parquet_keeps_its_types(place: Place, capsys: Capture) -> None:
         "price": pa.array([decimal.Decimal("12.50") + row for row in range(100)]),
         "city": pa.array([*rng.choice(["x", "y"], 100)]).dictionary_encode(),
         "tags": pa.array([["a", "b"]] * 100),
+        "stay": pa.array(range(100), pa.duration("s")),
     }
     pq.write_table(pa.table(columns), place.root / "data" / "visits.parquet")
     told = said(capsys, "contract", "new", "visits.parquet", "--label", "city")
-    assert 'left out: "tags": holds neither numbers nor text' in told
+    assert 'left out: "tags": holds neither numbers nor text but list' in told
+    assert 'left out: "stay": holds neither numbers nor text but duration; expected a number of a unit, such as hours' in told
     contract = answered(place.root / "contracts" / "visits.yaml")
     types = {name: (column.type, column.nullable) for name, column in contract.columns.items()}
     assert types == {
-        "age": ("integer", True), "height": ("real", True), "member": ("category", False), "since": ("date", False),
+        "age": ("integer", True), "height": ("real", True), "member": ("boolean", False), "since": ("date", False),
         "seen": ("datetime", False), "closed": ("date", True), "price": ("real", False), "city": ("category", False),
     }  # fmt: skip
     out = place.root / "demos.jsonl"
@@ -267,7 +269,7 @@ def test_parquet_keeps_its_types(place: Place, capsys: Capture) -> None:
 @pytest.mark.parametrize(
     ("text", "phrase"),
     [
-        ("a;b;c\n1;2;3\n", "rows.csv: has one column, whose name has ';' in it; expected commas between columns"),
+        ("a;b;c\n1;2;3\n", "rows.csv: has one column: is it separated by `;`? expected commas between columns"),
         ("a,b\n", 'expected numbers, dates or few categories; "a" has no value in any row'),
         ("a,a\n1,2\n", "rows.csv: column 1 of 2 has a name that stands twice"),
     ],

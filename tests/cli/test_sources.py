@@ -78,8 +78,11 @@ def test_a_table_of_postgresql_is_run_to_its_report(world: World, server: Server
 
 REFUSED_QUERIES = {
     "missing": ("SELECT age, spent, colour, member FROM shop", "'bought': is not among the columns"),
-    "more": (f"SELECT {COLUMNS}, note FROM shop", "column 6 of 6 is not in the contract"),
-    "nulls": ("SELECT NULLIF(age, age) AS age, spent, colour, member, bought FROM shop", "'age': is empty (200 values)"),
+    "more": (f"SELECT {COLUMNS}, note FROM shop", "column 'note': is not in the contract"),
+    "nulls": (
+        "SELECT NULLIF(age, age) AS age, spent, colour, member, bought FROM shop",
+        "'age': is empty; expected a value in every row, or `nullable: true` (200 values)",
+    ),
     "failing": ("SELECT note::int AS age, spent, colour, member, bought FROM shop", "the database refuses the contract's query"),
     "bounds": ("SELECT age + 500 AS age, spent, colour, member, bought FROM shop", "breaks in_bounds"),
 }

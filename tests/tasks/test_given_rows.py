@@ -271,7 +271,8 @@ def test_a_schema_of_python_may_hold_its_dates_arrays_and_booleans(home: Path) -
         "code": {"type": "category", "categories": np.arange(4)},
     }
     table = dpicl.protect(rows, {"columns": columns, "label": "member"}, epsilon=9, account="customers", home=home).table(2000)
-    assert set(table["member"]) == {"true", "false"} and set(table["code"]) == set("0123")
+    assert set(table["member"]) == {True, False} and set(table["code"]) == {0, 1, 2, 3}
+    assert (table["member"].dtype, table["code"].dtype) == (bool, np.int64)
     assert table["since"].between("2015-01-01", "2025-12-31").all() and table["plan"].isna().any()
 
 
@@ -291,7 +292,7 @@ def test_what_cannot_be_released_is_one_sentence_without_a_value_and_charges_not
         (ParameterError, "trust=both: expected central or local", rows, SCHEMA, {"trust": "both"}),
         (DpiclError, "epsilon", rows, SCHEMA, {"epsilon": -1}),
         (DataError, "column 'churned': is not among the columns", rows.drop(columns="churned"), SCHEMA, {}),
-        (DataError, "column 6 of 6 is not in the contract", rows.assign(name=SECRET), SCHEMA, {}),
+        (DataError, "column 'name': is not in the contract", rows.assign(name=SECRET), SCHEMA, {}),
         (DataError, "column 'plan': is not one of", rows.assign(plan=SECRET), SCHEMA, {}),
         (DataError, "column 'age': ", rows.assign(age=[[SECRET]] * len(rows)), SCHEMA, {}),
     ]

@@ -220,7 +220,7 @@ def test_a_run_writes_the_last_period_that_is_over_and_asks_with_it(place: Place
     assert spent() == (paid[0], 3)
     (stored,) = json.loads(next(place.run("april").glob("units/*/released_texts.json")).read_text()).values()
     assert [one["text"] for one in texts(made("2026-04", generator=None))] == [one["text"] for one in stored]
-    (told,) = series_forecasts(Settings.current())
+    ((told,), _) = series_forecasts(Settings.current())
     assert (told.first, told.last, told.released) == ("2026-01", "2026-06", 2)
 
 

@@ -60,7 +60,7 @@ def findings(settings: Settings) -> Iterator[Finding]:
 
 def _refused(path: Path | str, error: DpiclError) -> Finding:
     """What any command would say."""
-    rule, _, do = error.message.removeprefix(f"{path}: ").partition("; ")
+    rule, _, do = str(error).removeprefix(f"{path}: ").partition("; ")
     return Finding(str(path), rule, do or "see docs/how-to/upgrade.md")
 
 
@@ -142,7 +142,7 @@ def _intact(connection: Connection, key: bytes, place: str, settings: Settings) 
         try:
             chain.check_seen(connection, anchor.read(), end)
         except LedgerRefusedError as error:
-            yield Finding(str(anchor.path), error.message.partition("; ")[0], "restore the newest ledger, or `dpicl ledger adopt`")
+            yield Finding(str(anchor.path), str(error).partition("; ")[0], "restore the newest ledger, or `dpicl ledger adopt`")
     chain.verify(connection, key, end)
     yield Finding(place, f"schema {schema}, {end.sequence} records, chain intact", "", is_fault=False)
 

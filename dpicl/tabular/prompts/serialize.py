@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache
 from math import isnan
-from string import Formatter
 
 import numpy as np
 
-from dpicl.contract.columns import MISSING, CategoryColumn, Template
-from dpicl.contract.derive import as_text
+from dpicl.contract.columns import MISSING, CategoryColumn
+from dpicl.contract.derive import Wording, as_text, places_of
 from dpicl.contract.models import Contract
 from dpicl.tabular.reading.encode import UNKNOWN
 from dpicl.types import EncodedQueries, QueryTable, ReleasedGroups, ReleasedRows
@@ -23,20 +22,14 @@ from dpicl.types import EncodedQueries, QueryTable, ReleasedGroups, ReleasedRows
 UNKNOWN_TEXT = "unknown"
 
 
-def _fill(template: Template, fields: Mapping[str, str], part_of: Callable[[str, str], int]) -> str:
-    """Template text with its fields and words; `part_of(word, field)` picks a word's text."""
-    words = {name: _put(word.texts[part_of(name, word.field)], fields) for name, word in template.words.items()}
-    return _put(template.text, {**fields, **words})
+def _fill(wording: Wording, fields: Mapping[str, str], part_of: Callable[[str, str], int]) -> str:
+    """The text with its fields and words; `part_of(word, field)` picks a word's text."""
+    words = {name: _put(places_of(word.texts[part_of(name, word.field)]), fields) for name, word in wording.words.items()}
+    return _put(wording.pieces, {**fields, **words})
 
 
-def _put(text: str, fields: Mapping[str, str]) -> str:
-    """Text with its places filled; `format_map` would read the dot in a column's name as an attribute."""
-    return "".join(plain if name is None else plain + fields[name] for plain, name, _, _ in _parsed(text))
-
-
-@cache
-def _parsed(text: str) -> list[tuple[str, str | None, str | None, str | None]]:
-    return list(Formatter().parse(text))
+def _put(pieces: Sequence[tuple[str, str | None]], fields: Mapping[str, str]) -> str:
+    return "".join(plain if name is None else plain + fields[name] for plain, name in pieces)
 
 
 def _with_question(body: str, contract: Contract, label: int | None) -> str:
@@ -52,7 +45,7 @@ def _local_text(contract: Contract, bins: tuple[int, ...], label: int | None) ->
         attribute.name: UNKNOWN_TEXT if bins[i] == UNKNOWN else attribute.texts[bins[i]] for i, attribute in enumerate(contract.attributes)
     }
     # A word about an unknown bin takes the wording of the first, which texts put most plainly.
-    body = _fill(contract.templates.local, texts, lambda _, field: max(attributes[field], 0))
+    body = _fill(contract.wording[0], texts, lambda _, field: max(attributes[field], 0))
     return _with_question(body, contract, label)
 
 
@@ -69,17 +62,17 @@ def local_queries(queries: EncodedQueries, contract: Contract) -> list[str]:
 
 
 def _central_text(values: Mapping[str, float | str], contract: Contract, label: int | None) -> str:
-    template, fields = contract.templates.central, {}
+    wording, fields = contract.wording[1], {}
     for name, value in values.items():
         fields[name] = as_text(value, contract.columns[name])
 
     def part_of(word: str, field: str) -> int:
-        value, rule = values[field], template.words[word]
+        value, rule = values[field], wording.words[word]
         if value == MISSING and not isinstance(contract.columns[field], CategoryColumn):
             return len(rule.cuts) + 1
         return _category_part(rule.parts, value) if isinstance(value, str) else int(np.searchsorted(rule.cuts, value, side="right"))
 
-    return _with_question(_fill(template, fields, part_of), contract, label)
+    return _with_question(_fill(wording, fields, part_of), contract, label)
 
 
 @lru_cache(maxsize=4096)

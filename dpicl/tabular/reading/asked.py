@@ -21,6 +21,27 @@ wanted names in batches of so many rows, the last of which may be smaller.
 """
 
 
+Check = Callable[[tuple[str, ...]], None]
+"""Is given what the very connection says of which database it is, by addresses of accounts, before a row is read; may refuse it."""
+
+
+@dataclass(frozen=True)
+class Connected:
+    """A connection to a database.
+
+    Attributes:
+        addresses: of the rows' account, as the database itself says which one it is.
+        ask: runs the query.
+    """
+
+    addresses: tuple[str, ...]
+    ask: Ask
+
+
+class NoIdentity(Exception):
+    """A database does not say which one it is."""
+
+
 class Refusal(Exception):
     """A driver's error by its kind, a word: its message may quote a value or the address."""
 

@@ -110,4 +110,4 @@ def test_messages_carry_no_control_or_direction_marks(tmp_path: Path) -> None:
 )
 def test_errors_survive_the_way_between_processes(error: DpiclError) -> None:
     again = pickle.loads(pickle.dumps(error))
-    assert type(again) is type(error) and str(again) == str(error) and vars(again) == vars(error)
+    assert type(again) is type(error) and str(again) == str(error) == again.details() and vars(again) == vars(error)

@@ -128,7 +128,7 @@ def test_codes_outside_the_domain_are_counted_and_not_shown(wrong: int) -> None:
     codes = np.array([0, 1, wrong, 2, wrong])
     with pytest.raises(DataError) as caught:
         randomise(codes, response(epsilon=1.0, categories=3), stream(0, "test", "", ""))
-    assert str(caught.value) == "randomised response: code outside 0..2 (2 values)"
+    assert caught.value.details() == "randomised response: code outside 0..2 (2 values)"
 
 
 @pytest.mark.parametrize("epsilon", [0, 0.0, -0.0, -1, -math.inf, math.nan])

@@ -65,7 +65,7 @@ def test_bits_follow_the_law_and_a_third_more_lies_would_show(truth: int) -> Non
 def test_codes_outside_the_domain_are_counted_and_not_shown() -> None:
     with pytest.raises(DataError) as caught:
         report(np.array([0, 77, -1]), unary(epsilon=1.0, categories=3), stream(0, "test", "", ""))
-    assert str(caught.value) == "unary encoding: code outside 0..2 (2 values)"
+    assert caught.value.details() == "unary encoding: code outside 0..2 (2 values)"
 
 
 @pytest.mark.parametrize("epsilon", [0, -1, math.inf, math.nan])

@@ -204,7 +204,7 @@ def test_central_prompts_share_one_set_of_demonstrations(small_split: Splitter) 
 
 
 def test_fewer_rows_than_shots_are_refused(small_split: Splitter) -> None:
-    with pytest.raises(DataError, match=r"demonstrations: too few rows to draw 16 shots from \(8 values\)"):
+    with pytest.raises(DataError, match=r"demonstrations: too few rows to draw 16 shots from$"):
         _run("ldp_tabicl", small_split(row_count=10), shots=(16,))
 
 

@@ -59,7 +59,7 @@ def test_rows_that_break_the_contract_or_its_digest_are_refused(server: HostileS
     strange = ARFF.replace(b"gruen", b"mauve")
     serve(server, good(strange), stated=strange)
     message = refused(server, tmp_path / "cache")
-    assert "column 'colour': is not one of the 3 categories (1 value)" in message and "mauve" not in message
+    assert "column 'colour': is not one of the 3 categories" in message and "mauve" not in message
     unscaled = ARFF.replace(b"REAL", b"STRING").replace(b"175", b"tall")
     serve(server, good(unscaled), stated=unscaled)
     assert "column 'height': is scaled but holds something other than numbers" in refused(server, tmp_path / "cache")

@@ -154,7 +154,7 @@ def test_a_published_split_must_not_part_a_person() -> None:
             content["prompts"]["central"].update(text="Aged {age}."),
         )
     )
-    with pytest.raises(DataError, match=r"persons have rows in both parts of the split; expected each in one \(\d+ values\)"):
+    with pytest.raises(DataError, match=r"persons have rows in both parts of the split; expected each in one$"):
         split_table(_table(300), contract)
 
 
@@ -193,7 +193,7 @@ def test_ids_are_kept_as_numbers_that_depend_on_nothing_else(tmp_path: Any) -> N
     ("header", "row", "sentence"),
     [
         ("age,spent,colour,member,bought", "30,1.5,red,no,yes", r"column 'who': is not among the columns"),
-        ("who,age,spent,colour,member,bought", ",30,1.5,red,no,yes", r"column 'who': is empty \(1 value"),
+        ("who,age,spent,colour,member,bought", ",30,1.5,red,no,yes", r"column 'who': is empty; expected an id in every row$"),
     ],
 )
 def test_rows_without_a_person_are_refused(tmp_path: Any, header: str, row: str, sentence: str) -> None:

@@ -66,9 +66,7 @@ def test_windows_line_ends_quotes_and_a_missing_last_newline_are_fine(tmp_path: 
     assert table.to_pydict() == {"age": [31, 48], "height": [1.0, 0.5], "colour": ["red", "blue"], "y": ["no", "yes"]}
 
 
-@pytest.mark.parametrize(
-    ("text", "value"), [("1.0", 1), ("-0", 0), ("007", 7), (str(HUGE - 1), HUGE - 1), (str(-HUGE), -HUGE), ("121", 121)]
-)
+@pytest.mark.parametrize(("text", "value"), [("1.0", 1), ("-0", 0), (str(HUGE - 1), HUGE - 1), (str(-HUGE), -HUGE), ("121", 121)])
 def test_whole_numbers_are_read_exactly_even_out_of_bounds(tmp_path: Path, text: str, value: int) -> None:
     assert read_table(_file(tmp_path, _csv(f"{text},1.7,red,no")), CONTRACT).column("age").to_pylist() == [value]
 
@@ -78,8 +76,12 @@ BAD_CSV = [
     ("missing column", _csv("31,1.75,red", header="age,height,colour"), "column 'y': is not among the columns; expected all 4"),
     ("two missing columns", _csv("31,red", header="age,colour"), "column 'height': is not among the columns (and 1 more)"),
     ("no header", _csv(header=ROWS[0]), "column 'age': is not among the columns (and 3 more)"),
-    ("extra column", _csv("31,1.75,red,no,1", header=HEADER + ",shoe"), "column 5 of 5 is not in the contract"),
-    ("duplicated header", _csv("31,1.75,red,no,31", header=HEADER + ",age"), "column 1 of 5 has a name that stands twice"),
+    (
+        "extra column",
+        _csv("31,1.75,red,no,1", header=HEADER + ",shoe"),
+        "column 'shoe': is not in the contract; expected its columns, or `source: {ignore: [",
+    ),
+    ("duplicated header", _csv("31,1.75,red,no,31", header=HEADER + ",age"), "column 'age': has a name that stands twice"),
     ("lost line break", _csv(*ROWS, header=HEADER + ",31,1.75,red,no"), "column 5 of 8 is not in the contract (and 3 more)"),
     ("lost line break, twice", _csv(*ROWS, header=HEADER + ",red,red"), "column 5 of 6 has a name that stands twice"),
     ("a text of 100 KiB", _csv(f"31,1.75,{'x' * 100_000},no"), "column 'colour': has more than 65536 bytes (1 value)"),
@@ -98,17 +100,28 @@ BAD_CSV = [
     ("overflowing real", _csv("31,1e999,red,no"), "column 'height': is not a finite number (1 value)"),
     ("hexadecimal", _csv("31,0x10,red,no"), "column 'height': is not a finite number (1 value)"),
     ("blank around a number", _csv("31, 1.75,red,no"), "column 'height': is not a finite number (1 value)"),
-    ("empty integer", _csv(",1.75,red,no"), "column 'age': is empty (1 value)"),
-    ("empty category", _csv("31,1.75,,no", "31,1.75,,no"), "column 'colour': is empty (2 values)"),
+    ("empty integer", _csv(",1.75,red,no"), "column 'age': is empty; expected a value in every row, or `nullable: true` (1 value)"),
+    (
+        "empty category",
+        _csv("31,1.75,,no", "31,1.75,,no"),
+        "column 'colour': is empty; expected a value in every row, or `nullable: true` (2 values)",
+    ),
     ("unknown category", _csv("31,1.75,mauve,no", "31,1.75,Red,no", *ROWS), "column 'colour': is not one of the 3 categories (2 values)"),
     ("blank around a category", _csv("31,1.75, red,no"), "column 'colour': is not one of the 3 categories (1 value)"),
-    ("header only", _csv(), "has no rows; expected at least one"),
-    ("0 bytes", b"", "has 0 bytes"),
+    ("0 bytes", b"", "is an empty file"),
     ("only line ends", b"\n\n", "column 'age': is not among the columns (and 3 more)"),
-    ("Latin-1", _csv("31,1.75,red,no", "31,1.75,b\u00e9,no").decode().encode("latin-1"), "is not UTF-8 from line 3 on"),
-    ("UTF-16", GOOD_CSV.encode("utf-16"), "is not UTF-8 from line 1 on"),
-    ("ragged rows", _csv(ROWS[0], "31,1.75,red", ROWS[1], "31,1.75,red,no,1"), "2 of 4 rows are ragged; expected 4 fields"),
-    ("open quote", _csv('31,1.75,"red,no', *ROWS), "1 of 1 rows are ragged"),
+    (
+        "Latin-1",
+        _csv("31,1.75,red,no", "31,1.75,b\u00e9,no").decode().encode("latin-1"),
+        "is not UTF-8; expected text in UTF-8 (from line 3 on)",
+    ),
+    ("UTF-16", GOOD_CSV.encode("utf-16"), "is not UTF-8; expected text in UTF-8 (from line 1 on)"),
+    (
+        "ragged rows",
+        _csv(ROWS[0], "31,1.75,red", ROWS[1], "31,1.75,red,no,1"),
+        "some rows are ragged; expected 4 fields in each (2 of 4 rows)",
+    ),
+    ("open quote", _csv('31,1.75,"red,no', *ROWS), "is not well-formed CSV; expected closed quotes"),
     ("one long line", b"a" * (5 << 20), "is not well-formed CSV; expected closed quotes and rows under 1 MiB"),
     ("a long line under a header", _csv(ROWS[0], f"31,1.75,red,{'n' * (5 << 20)}"), "is not well-formed CSV"),
     ("a header without an end", b'"' + b"a\n" * (1 << 20), "has a first line that is not CSV"),
@@ -132,7 +145,8 @@ def test_bad_csv_is_refused_in_one_sentence_without_values(tmp_path: Path, conte
     with pytest.raises(DataError) as caught:
         read_table(_file(tmp_path, content), CONTRACT)
     text = str(caught.value)
-    assert text.startswith("people.csv: " + message) and "\n" not in text
+    assert caught.value.details().startswith("people.csv: " + message) and "\n" not in caught.value.details()
+    assert text.partition(" (")[0] == caught.value.details().partition(" (")[0] and " value" not in text.partition("; expected")[0]
     assert not any(value in text for value in ("mauve", "Red", "tall", "1.75", "9223372036854775808", "31,"))
 
 
@@ -160,8 +174,7 @@ def test_rows_with_the_missing_marker_go_first(tmp_path: Path) -> None:
     contract = small_contract(source={"missing": "?"})
     table = read_table(_file(tmp_path, _csv("?,1.75,red,no", "31,?,red,no", "31,1.75,?,no", "x?,?,?,?", ROWS[1])), contract)
     assert table.to_pydict() == {"age": [48], "height": [1.6], "colour": ["blue"], "y": ["yes"]}
-    with pytest.raises(DataError, match="has no rows"):
-        read_table(_file(tmp_path, _csv("?,1.75,red,no")), contract)
+    assert read_table(_file(tmp_path, _csv("?,1.75,red,no")), contract).num_rows == 0
 
 
 def _parquet(folder: Path, table: pa.Table) -> Path:
@@ -184,21 +197,25 @@ def test_parquet_of_any_plain_type_reads_as_its_csv_does(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("name", "values", "message"),
     [
-        ("age", pa.array([1, None, None], pa.int32()), "column 'age': is empty (2 values)"),
+        (
+            "age",
+            pa.array([1, None, None], pa.int32()),
+            "column 'age': is empty; expected a value in every row, or `nullable: true` (2 values)",
+        ),
         ("age", pa.array([1.5, 2, 1e300]), "column 'age': is not a whole number (2 values)"),
         ("age", pa.array([HUGE, 1, 2], pa.uint64()), "column 'age': is beyond 64 bits (1 value)"),
         ("age", pa.array([[1], [2], [3]]), "column 'age': holds neither numbers nor text"),
         ("height", pa.array([1.0, math.nan, math.inf]), "column 'height': is not a finite number (2 values)"),
-        ("height", pa.array([True, False, True]), "column 'height': is not a finite number (3 values)"),
+        ("height", pa.array([True, False, True]), "column 'height': holds neither numbers nor text but bool; expected `type: boolean`"),
         ("colour", pa.array(["red", "mauve", "red"]), "column 'colour': is not one of the 3 categories (1 value)"),
-        ("shoe", pa.array([1, 2, 3]), "column 5 of 5 is not in the contract"),
+        ("shoe", pa.array([1, 2, 3]), "column 'shoe': is not in the contract"),
     ],
 )
 def test_bad_parquet_is_refused_with_the_same_rules(tmp_path: Path, name: str, values: pa.Array, message: str) -> None:
     columns = {"age": [1, 2, 3], "height": [1.0, 2.0, 1.5], "colour": ["red"] * 3, "y": ["no"] * 3, name: values}
     with pytest.raises(DataError) as caught:
         read_table(_parquet(tmp_path, pa.table(columns)), CONTRACT)
-    assert str(caught.value).startswith("people.parquet: " + message)
+    assert caught.value.details().startswith("people.parquet: " + message)
 
 
 def test_a_cut_parquet_file_is_refused(tmp_path: Path) -> None:

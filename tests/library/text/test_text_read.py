@@ -36,7 +36,7 @@ def rows(table: pa.Table) -> list[tuple[str, ...]]:
 def refusal(folder: Path, train: bytes, contract: TextContract = CONTRACT) -> str:
     with pytest.raises(DpiclError) as caught:
         load_texts(contract, data_folder=write_files(folder, train))
-    text = str(caught.value)
+    text = caught.value.details()
     assert "\n" not in text and SECRET not in text and len(text) < 300
     return text
 
@@ -61,12 +61,16 @@ def test_answers_are_joined_phrases_and_records_without_one_are_left_out(tmp_pat
 
 
 BROKEN: dict[str, tuple[bytes, str]] = {
-    "not UTF-8": (lines(records(2)) + f'{{"class": "{SECRET}'.encode() + b"\xff", "train.jsonl: is not UTF-8 from line 3 on"),
-    "broken lines": (lines(records(3)) + f'{{"class": "{SECRET}\n\n[1]\n'.encode(), "2 lines are no JSON object, line 4 first"),
-    "a number of many digits": (b'{"class": ' + b"9" * 5000 + b"}\n", "1 lines are no JSON object, line 1 first"),
-    "deep nesting": (b'{"class": ' + b"[" * 100_000 + b"]" * 100_000 + b"}\n", "1 lines are no JSON object, line 1 first"),
-    "nothing": (b"", "train.jsonl: has 0 bytes"),
-    "blank lines": (b"\n \n", "train.jsonl: has no records; expected at least one"),
+    "not UTF-8": (
+        lines(records(2)) + f'{{"class": "{SECRET}'.encode() + b"\xff",
+        "train.jsonl: is not UTF-8; expected text in UTF-8 (from line 3 on)",
+    ),
+    "broken lines": (
+        lines(records(3)) + f'{{"class": "{SECRET}\n\n[1]\n'.encode(),
+        "some lines are no JSON object; expected one object in each line (2 lines, line 4 first)",
+    ),
+    "a number of many digits": (b'{"class": ' + b"9" * 5000 + b"}\n", "expected one object in each line (1 lines, line 1 first)"),
+    "deep nesting": (b'{"class": ' + b"[" * 100_000 + b"]" * 100_000 + b"}\n", "expected one object in each line (1 lines, line 1 first)"),
     "no label": (changed(5, {"class": None}, {"class": None}), "train.jsonl: field 'class' is missing (2 values)"),
     "unseen labels": (changed(5, {"class": SECRET}, {"class": True}), "field 'class' is not one of the 2 labels (2 values)"),
     "a list for a label": (changed(5, {"class": [SECRET]}), "field 'class' is not one of the 2 labels (1 value)"),
@@ -82,7 +86,9 @@ def test_what_breaks_the_contract_is_one_sentence_with_a_count_and_no_text(tmp_p
 
 def test_empty_texts_and_texts_of_blanks_are_counted(tmp_path: Path) -> None:
     train = changed(5, {"body": ""}, {"body": " \t\u200b\x00"}, {"body": "\ud800"})
-    assert "train.jsonl: 3 of 5 texts are empty" in refusal(tmp_path, train, text_contract(lambda content: content.update(text="{body}")))
+    assert "train.jsonl: some texts are empty; expected something in every one (3 of 5 texts)" in refusal(
+        tmp_path, train, text_contract(lambda content: content.update(text="{body}"))
+    )
 
 
 def test_where_answers_are_texts_records_without_either_are_left_out(tmp_path: Path) -> None:
@@ -93,23 +99,15 @@ def test_where_answers_are_texts_records_without_either_are_left_out(tmp_path: P
         ("train", "two lines", "letter 3 of ann"),
         ("train", "Re 4", "letter 4 of ann"),
     ]
-    assert "2 of 2 texts are empty" in refusal(tmp_path, changed(2, {"body": ""}, {"body": ""}), free)
+    for none in (changed(2, {"body": ""}, {"body": ""}), changed(1, {"head": ""}), b"", b"\n \n"):
+        assert not [row for row in rows(load_texts(free, data_folder=write_files(tmp_path, none))) if row[0] == "train"]
     assert "field 'body' is missing (1 value)" in refusal(tmp_path, changed(2, {"body": None}), free)
-    assert "field 'head' is in no record" in refusal(tmp_path, changed(1, {"head": ""}), free)
 
 
 @pytest.mark.parametrize("value", [7, {"x": SECRET}, [SECRET, 1], False])
 def test_answers_that_are_no_text_are_counted(tmp_path: Path, value: Any) -> None:
     train = changed(5, {"slots": {"Name": value}})
     assert "field 'slots.Name' is neither text nor a list of texts (1 value)" in refusal(tmp_path, train, EXTRACTION)
-
-
-def test_a_field_that_no_record_answers_is_refused(tmp_path: Path) -> None:
-    def change(content: dict[str, Any]) -> None:
-        as_extraction(content)
-        content["task"]["field"] = "slots.Nmae"
-
-    assert "field 'slots.Nmae' is in no record" in refusal(tmp_path, lines(records(3)), text_contract(change))
 
 
 def test_odd_but_harmless_files_are_read(tmp_path: Path) -> None:
@@ -121,7 +119,7 @@ def test_odd_but_harmless_files_are_read(tmp_path: Path) -> None:
     words = text_contract(
         lambda c: c["task"].update(labels={"True": {"text": "No", "min_rows": 4}, "False": {"text": "Yes", "min_rows": 4}})
     )
-    with pytest.raises(DataError, match=r"is not one of the 2 labels \(2 values\)"):
+    with pytest.raises(DataError, match=r"is not one of the 2 labels$"):
         parse_texts(changed(2, {"class": True}, {"class": False}), words, "x.jsonl")
 
 
@@ -138,7 +136,7 @@ def test_long_texts_are_kept_whole_for_the_check_that_counts_them(tmp_path: Path
 
 def test_a_gzip_bomb_is_refused(tmp_path: Path) -> None:
     write_files(tmp_path, test=b" " * (40 * MIB))
-    with pytest.raises(DataError, match=r"test.jsonl.gz: unpacks to more than \d+ bytes"):
+    with pytest.raises(DataError, match=r"test.jsonl.gz: unpacks to too much; expected at most 100 times its size$"):
         load_texts(CONTRACT, data_folder=tmp_path)
 
 
@@ -185,7 +183,7 @@ COLUMNS: dict[str, tuple[bytes, str, str]] = {
     "an unknown kind": (b"x", "x.txt", "is of an unknown kind; expected a name that ends in .jsonl"),
     "a missing column": (b"class,head\ngood,h\n", "x.csv", "field 'body' is not one of the columns"),
     "a column twice": (b"class,head,body,body\ngood,h,a,b\n", "x.csv", "expected a column for every field, each once"),
-    "ragged rows": (b"class,head,body\ngood,h\n", "x.csv", "1 of 1 rows are ragged"),
+    "ragged rows": (b"class,head,body\ngood,h\n", "x.csv", "some rows are ragged; expected 3 fields in each (1 of 1 rows)"),
     "nested Parquet": (parquet_bytes(body=[{"a": SECRET}] * 3), "x.parquet", "field 'body' is not text (3 values)"),
     "bytes in Parquet": (parquet_bytes(body=[b"\xff"] * 3), "x.parquet", "field 'body' holds no text"),
     "nulls in Parquet": (parquet_bytes(body=pa.array([None, "b", None])), "x.parquet", "field 'body' is missing (2 values)"),
@@ -197,13 +195,13 @@ COLUMNS: dict[str, tuple[bytes, str, str]] = {
 def test_broken_columns_are_one_sentence(data: bytes, name: str, phrase: str) -> None:
     with pytest.raises(DataError) as caught:
         parse_texts(data, CONTRACT, name)
-    assert phrase in str(caught.value) and SECRET not in str(caught.value)
+    assert phrase in caught.value.details() and SECRET not in caught.value.details()
 
 
 def test_one_long_text_that_many_records_share_is_refused() -> None:
     shared = pa.DictionaryArray.from_arrays(pa.array([0] * 50_000, pa.int32()), pa.array(["x" * MIB]))
     data = parquet_bytes(**{"class": ["good"] * 50_000, "head": ["h"] * 50_000, "body": shared})
-    with pytest.raises(DataError, match=r"field 'body' holds more than \d+ bytes; expected less in a file of its size"):
+    with pytest.raises(DataError, match=r"field 'body' holds too many bytes; expected less in a file of its size$"):
         parse_texts(data, CONTRACT, "x.parquet")
 
 
