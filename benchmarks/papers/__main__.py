@@ -18,6 +18,7 @@ from pathlib import Path
 
 from benchmarks.figures import Figures, bench, sized
 from benchmarks.papers.evidence import COMMANDS, Evidence, run
+from benchmarks.real_tables import at_hand
 from dpicl.methods.published.cells import papers
 
 ROOT, ITEMS = Path(__file__).parents[2], 131
@@ -66,6 +67,8 @@ def fault(row: dict[str, str], evidence: Evidence) -> str:
 
 def checklist(figures: Figures) -> None:
     """All items, once each; a command that several rows share runs once."""
+    if not at_hand():
+        return
     rows = items()
     assert [number for row in rows for number in numbers(row)] == list(range(1, ITEMS + 1)), "items are missing or stand twice"
     faults: dict[str, str] = {}

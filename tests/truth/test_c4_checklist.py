@@ -48,7 +48,10 @@ def test_commands_that_a_row_names_for_people_are_commands_and_pipelines(contrac
     assert named and not named - pipelines
 
 
-@pytest.mark.parametrize("seen", ["adult file … heart file", "bank file", "0.9997-LDP", "(1.0)", "adult file, OpenML bank", "adult  file"])
+@pytest.mark.parametrize(
+    "seen",
+    ["adult file … heart file", "bank file", "<n>-LDP", "epsilon (<n>)", "0.9997-LDP", "(1.0)", "adult file, OpenML bank", "adult  file"],
+)
 def test_what_is_there_is_seen(seen: str) -> None:
     assert fault({**GOOD, "seen": seen.ljust(10)} if len(seen) < 10 else {**GOOD, "seen": seen}, SHOWN) == ""
 
@@ -62,6 +65,8 @@ def test_what_is_there_is_seen(seen: str) -> None:
         "0.99 … heart file",
         "dult file, OpenML",
         "adult file … bank file … bank file",
+        "heart file <n>",
+        "heart file yes | <n>",
     ],
 )
 def test_a_mutant_row_that_says_what_its_output_lacks_is_caught(seen: str) -> None:

@@ -114,6 +114,7 @@ def test_a_killed_sitting_loses_the_running_step_alone(tmp_path: Path) -> None:
     assert kept is not None and kept.passed and store.of(Step("b", ())) is None
 
 
+@pytest.mark.exhaustive  # imports every topic
 def test_steps_are_all_checks_tests_audits_chaos_and_parts_and_have_names_of_their_own() -> None:
     every = steps()
     names = [one.name for one in every]

@@ -64,7 +64,8 @@ def test_every_topic_that_a_page_names_is_one() -> None:
     assert len(named) > 8 and not named - set(topics())
 
 
-@pytest.mark.parametrize("topic", ["house", "papers", "stranger", "truth"])
+@pytest.mark.exhaustive  # imports every topic
+@pytest.mark.parametrize("topic", topics())
 def test_parts_have_names_of_their_own(topic: str) -> None:
     names = [name_of(part) for part in parts_of(topic)]
     assert len(names) == len(set(names)) and not any(name.startswith("_") for name in names)
