@@ -174,6 +174,11 @@ def typed_column(values: pa.ChunkedArray, column: Column, name: str, where: str)
     return _valid(values, partial(_typed, column=column, name=name, where=where), refuse=True)[0]
 
 
+def allowed_values(values: pa.ChunkedArray, column: Column) -> np.ndarray:
+    """Which values satisfy a column's rule, each by itself: bool of shape (values,)."""
+    return _valid(values, partial(_typed, column=column, name="", where=""), refuse=False)[1]
+
+
 def _typed(values: pa.ChunkedArray, column: Column, name: str, where: str) -> pa.ChunkedArray:
     """Without a way by text where values have such types already."""
     if not column.nullable and pa.types.is_temporal(values.type):  # a day beyond the calendar has no text, and is not to be made one
