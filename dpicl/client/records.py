@@ -25,7 +25,7 @@ from dpicl.contract.columns import Column
 from dpicl.contract.models import Contract
 from dpicl.errors import DataError
 from dpicl.files.csv_text import read_csv
-from dpicl.tabular.reading.parse import any_value, check_columns, typed_column, typed_table
+from dpicl.tabular.reading.parse import allowed_values, any_value, check_columns, typed_table
 from dpicl.types import PrivateTable
 
 STANDARD_INPUT = "standard input"
@@ -57,7 +57,7 @@ class Records:
         allowed = columns
         for name, column in contract.columns.items():
             texts = columns.column(name).combine_chunks()
-            valid = _is_allowed(texts, column)
+            valid = allowed_values(columns.column(name), column)
             valid &= ~np.asarray(pc.is_in(texts, value_set=pa.array(contract.missing_words(name), pa.string())))
             replaced += int(np.count_nonzero(~valid))
             values = pc.if_else(pa.array(valid), texts, stand_in(column))
@@ -75,18 +75,6 @@ class Records:
 def stand_in(column: Column) -> str:
     """What a missing or disallowed value is answered with; equation (1)."""
     return "" if column.nullable else any_value(column)
-
-
-def _is_allowed(texts: pa.Array, column: Column) -> np.ndarray:
-    """Which values satisfy the column's rule, by halving."""
-    try:
-        typed_column(pa.chunked_array([texts]), column, "", STANDARD_INPUT)
-        return np.ones(len(texts), bool)
-    except DataError:
-        if len(texts) == 1:
-            return np.zeros(1, bool)
-    half = len(texts) // 2
-    return np.concatenate([_is_allowed(texts[:half], column), _is_allowed(texts[half:], column)])
 
 
 def _ids(columns: pa.Table, table: pa.Table, contract: Contract, id_column: str | None) -> tuple[str, ...]:

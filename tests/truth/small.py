@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 from contextlib import redirect_stderr, redirect_stdout
 from typing import Any
 
@@ -12,7 +11,6 @@ import pandas as pd
 import dpicl
 from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.settings import Settings
-from tests.harness import Place
 
 COLUMNS = {
     "age": {"type": "integer", "bounds": [18, 100]},
@@ -49,13 +47,3 @@ def seen(rows: Any, method: str, schema: dict[str, Any] | None = None, *, accoun
             "names": [entry.release.release_id for entry in entries],
             "told": told.getvalue() + errors.getvalue(),
         }
-
-
-def fresh(place: Place) -> None:
-    """No state of an earlier release: names and charges begin anew, under the same key."""
-    (place.home / "ledger.db").unlink(missing_ok=True)
-
-
-def shape_of(text: str) -> str:
-    """A text without its numbers and its names of releases."""
-    return re.sub(r"[0-9a-f]{8,}|\d+(\.\d+)?", "…", text)

@@ -64,24 +64,28 @@ def usual(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]
     return found
 
 
+@pytest.mark.quick("no row", "one label")
 @pytest.mark.parametrize("name", HISTORIES)
 def test_every_night_is_released(place: Place, usual: dict[str, dict[str, Any]], name: str) -> None:
     declare(place, ROWS)
     assert nights(place, HISTORIES[name]) == usual["mst_tabicl"]
 
 
+@pytest.mark.quick("no row")
 @pytest.mark.parametrize("name", ["no row", "one row"])
 def test_averages_too(place: Place, usual: dict[str, dict[str, Any]], name: str) -> None:
     declare(place, ROWS)
     assert nights(place, HISTORIES[name], "gdp_tabicl") == usual["gdp_tabicl"]
 
 
+@pytest.mark.quick("one row")
 @pytest.mark.parametrize("name", ["no row", "one row", "one label"])
 def test_persons_too(place: Place, name: str) -> None:
     declare(place, series_tree())
     assert nights(place, HISTORIES[name])["releases"] == 13, "the horizon and twelve nights"
 
 
+@pytest.mark.quick("one label")
 @pytest.mark.parametrize("name", ["no row", "one row", "one label"])
 def test_a_default_rule_about_all_rows_would_be_seen(place: Place, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """The fault as it was, in a mutant."""

@@ -47,6 +47,7 @@ def small_tables_are_as_any_other(method: str, tables: dict[str, Any] = TABLES, 
         assert {**found, "names": len(found["names"])} == {**usual, "names": len(usual["names"])}, list(tables)[number]
 
 
+@pytest.mark.quick("mst_tabicl", "gdp_tabicl", "tab_pe")
 @pytest.mark.parametrize("method", METHODS)
 def test_any_number_of_rows_is_released_alike(place: Place, method: str) -> None:
     small_tables_are_as_any_other(method)
@@ -71,6 +72,7 @@ def test_other_ways_of_a_method_release_them_too(place: Place, options: dict[str
     small_tables_are_as_any_other(tables=FEW, schema=schema, **options)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "label", [None, "age", {"column": "city"}, {"column": "bought", "parts": ["rest", ["yes"]], "question": "Will they?"}]
 )

@@ -71,12 +71,14 @@ def generated(place: Place, texts: list[dict[str, Any]], name: str, change: Any 
     return {"labels": sorted(one["label"] for one in written), "charged": charges(name), "report": (run / "report.md").exists()}
 
 
+@pytest.mark.exhaustive
 def test_demonstrations_are_written_from_any_number_of_texts(place: Place) -> None:
     usual = generated(place, MANY, "usual")
     for number, (name, texts) in enumerate(TEXTS.items()):
         assert generated(place, texts, f"few{number}") == usual, name
 
 
+@pytest.mark.quick("options0", "options3")
 @pytest.mark.parametrize(
     "options",
     [
@@ -115,6 +117,7 @@ def answered(
     return len(list(QuerySession(asked, Settings.from_environment()).answer(["one", "two", "three"]))), charges(name)
 
 
+@pytest.mark.quick("no text", "one label")
 @pytest.mark.parametrize("name", TEXTS)
 def test_an_ensemble_answers(place: Place, name: str) -> None:
     options = {"noise": "exponential"}

@@ -199,6 +199,11 @@ def typed_column(values: pa.ChunkedArray, column: Column, name: str, where: str)
     return _valid(values, partial(_typed, column=column, name=name, where=where), refuse=True)[0]
 
 
+def allowed_values(values: pa.ChunkedArray, column: Column) -> np.ndarray:
+    """Which values satisfy a column's rule, each by itself: bool of shape (values,)."""
+    return _valid(values, partial(_typed, column=column, name="", where=""), refuse=False)[1]
+
+
 def _typed(values: pa.ChunkedArray, column: Column, name: str, where: str) -> pa.ChunkedArray:
     """Without a way by text where values have such types already."""
     check_type(values.type, column, name, where)
