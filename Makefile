@@ -12,7 +12,7 @@ export DO_NOT_TRACK = 1
 CHECKS := check-lint check-form check-types check-layers
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all audit chaos drill check $(CHECKS) format bench peers schema reference docs sbom lock clean
+.PHONY: help setup demo test test-all audit chaos drill check $(CHECKS) format bench release-check peers schema reference docs sbom lock clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -72,6 +72,9 @@ format: $(READY) ## put the code into its usual form
 TOPIC ?= main
 bench: $(READY) ## measure: make bench TOPIC=main
 	$(BIN)/python -m benchmarks.$(subst -,_,$(TOPIC))
+
+release-check: $(READY) ## all checks, tests, audits, chaos and topics on this commit, over several sittings: build/release-check.md
+	$(BIN)/python -m benchmarks.release_check $(STEPS)
 
 PEERS := .venv-peers
 peers: $(PEERS)/.ready ## install the packages that make bench TOPIC=peers compares with, apart from dpicl's

@@ -13,29 +13,21 @@ from benchmarks.answers import (
     voted_labels,
     wide_local,
 )
-from benchmarks.figures import Figures
+from benchmarks.figures import bench
 
-
-def main() -> None:
-    """Measure everything; the slow parts last."""
-    figures = Figures()
-    for part in (
-        demonstrations,
-        averaged_draws,
-        central_accuracy,
-        chosen_counts,
-        gaussian_noise,
-        voted_labels,
-        evolved_rows,
-        local_accuracy,
-        wide_local,
-    ):
-        print(f"measuring {part.__name__.rpartition('.')[2]} …", flush=True)
-        part.measure(figures)
-    chosen_counts.measure_floor(figures)
-    chosen_counts.measure_time(figures)
-    figures.finish()
-
+PARTS = (
+    demonstrations.measure,
+    averaged_draws.measure,
+    central_accuracy.measure,
+    chosen_counts.measure,
+    gaussian_noise.measure,
+    voted_labels.measure,
+    evolved_rows.measure,
+    local_accuracy.measure,
+    wide_local.measure,
+    chosen_counts.measure_floor,
+    chosen_counts.measure_time,
+)
 
 if __name__ == "__main__":
-    main()
+    bench(PARTS)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from pydantic import SecretStr
 
-from benchmarks.figures import Figures
+from benchmarks.figures import Figures, bench, sized
 from dpicl.lm.endpoint.client import Client, Usage
 from dpicl.lm.endpoint.labels import LabelRequest, LabelRequester
 from dpicl.lm.endpoint.protocol import RequestMode
@@ -27,7 +27,7 @@ from tests.library.endpoint_server import Habits, serving
 CONNECTIONS = (1, 8, 64, 256)
 MODEL_SECONDS = 0.02
 FAULTS = (*("429", "500", "503", "truncate", "cut", "close") * 4, "stall")
-CALLS, FAULTY = 10_000, 10
+CALLS, FAULTY = sized(10_000, 200), 10
 """Prompts, and every how manieth request meets a fault."""
 
 
@@ -74,7 +74,7 @@ def pace(figures: Figures) -> None:
     rates = {}
     with elsewhere(Habits(delay_seconds=MODEL_SECONDS)) as url:
         for connections in CONNECTIONS:
-            count = 100 * connections if connections < 64 else 4000
+            count = sized(100, 4) * min(connections, 40)
             wall, seconds = asyncio.run(_paced(url, connections, count))
             rates[connections] = count / wall
             low, high = np.percentile(seconds, [50, 99]) * 1000
@@ -111,12 +111,7 @@ def measure(figures: Figures) -> None:
     faults(figures)
 
 
-def main() -> None:
-    """Measure this topic alone."""
-    figures = Figures()
-    measure(figures)
-    figures.finish()
-
+PARTS = (pace, faults)
 
 if __name__ == "__main__":
-    main()
+    bench(PARTS)

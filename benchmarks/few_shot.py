@@ -6,19 +6,20 @@ from __future__ import annotations
 
 from benchmarks.answers import ink_texts
 from benchmarks.crash import many_texts
-from benchmarks.figures import Figures
+from benchmarks.figures import bench
 from benchmarks.guarantees import subset_prompts, table_nine
 from benchmarks.speed import ink_speed, text_speed, token_speed, voter_rounding
 
-
-def main() -> None:
-    """Measure everything; the slow parts last."""
-    figures = Figures()
-    for part in (subset_prompts, table_nine, voter_rounding, ink_texts, many_texts, ink_speed, text_speed, token_speed):
-        print(f"measuring {part.__name__.rpartition('.')[2]} …", flush=True)
-        part.measure(figures)
-    figures.finish()
-
+PARTS = (
+    subset_prompts.measure,
+    table_nine.measure,
+    voter_rounding.measure,
+    ink_texts.measure,
+    many_texts.measure,
+    ink_speed.measure,
+    text_speed.measure,
+    token_speed.measure,
+)
 
 if __name__ == "__main__":
-    main()
+    bench(PARTS)

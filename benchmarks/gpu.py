@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from benchmarks.figures import Figures, best_of
+from benchmarks.figures import Figures, bench, best_of, sized
 from benchmarks.model import prompts_of, rows_of
 from benchmarks.scoring import one_by_one, ordered
 from benchmarks.speed import ensemble_engine, token_speed
@@ -25,7 +25,7 @@ from dpicl.lm.requests import Tokens
 DEVICE, KIND, BUDGET = token_speed.DEVICE, token_speed.DEVICE.type, token_speed.BUDGET
 SHAPES_HERE = ("7B", "13B", "8B") if KIND == "cuda" else ("100M",)
 DTYPE = {"cpu": torch.float32, "cuda": torch.bfloat16}[KIND]
-FEW, ROUNDS, SIDE = 8, 3, {"cpu": 1024, "cuda": 8192}[KIND]
+FEW, ROUNDS, SIDE = sized(8, 2), sized(3, 1), {"cpu": 1024, "cuda": 8192}[KIND]
 
 
 def _rows(texts: Sequence[str], vocabulary: int) -> list[Tokens]:
@@ -70,19 +70,17 @@ def scoring(figures: Figures, shape: str, name: str, texts: Sequence[str]) -> No
     figures.exactly(f"decisions-flipped-{shape}-{name}", int((alone.argmax(1) != both.argmax(1)).sum()), 0)
 
 
-def main() -> None:
-    """Scoring by shape and method, then votes on tokens and ensembles."""
-    figures = Figures()
-    print(torch.cuda.get_device_name() if KIND == "cuda" else "no GPU: a small shape on one core")
+def shapes(figures: Figures) -> None:
+    """Scoring by shape and method."""
+    print(torch.cuda.get_device_name() if KIND == "cuda" else "no GPU: a small shape on one core, whose figures say nothing of one")
     contract, split = rows_of(Settings.from_environment(), "adult")
     for method in ("gdp_tabicl", "ldp_tabicl"):
         texts = next(asked for cell, asked in prompts_of(method, split, contract, 0).items() if cell.epsilon == 1.0)  # type: ignore[arg-type]
         for shape in SHAPES_HERE:
             scoring(figures, shape, method[:3], texts)
-    token_speed.measure(figures)
-    ensemble_engine.measure(figures)
-    figures.finish()
 
+
+PARTS = (shapes, token_speed.measure, ensemble_engine.measure)
 
 if __name__ == "__main__":
-    main()
+    bench(PARTS)

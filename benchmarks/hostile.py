@@ -1,7 +1,6 @@
 """Ten thousand files changed at random, and the nasties: no planted value shows, nothing hangs, nothing crashes.
 
-`python -m benchmarks.hostile [CASES]`. Cases run in processes that are killed when one takes
-too long; a case that did is tried once more, with the time that others take on a busy machine added.
+Cases run in processes that are killed when one takes too long; a case that did is tried once more, with the time that others take on a busy machine added.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ import logging
 import multiprocessing
 import os
 import resource
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
@@ -19,12 +17,12 @@ from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from benchmarks.figures import Figures
+from benchmarks.figures import Figures, bench, sized
 from benchmarks.hostile_input.cases import CANARIES, Outcome, attempt
 from benchmarks.hostile_input.mutations import mutated
 from benchmarks.hostile_input.nasties import nasties
 
-CASES, HANG_SECONDS = 10_000, 5
+CASES, HANG_SECONDS = sized(10_000, 40), 5
 _START_SECONDS, _MEMORY_BYTES = 120, 6 << 30
 _CONTEXT = multiprocessing.get_context("spawn")
 
@@ -118,7 +116,7 @@ def _work(pipe: Connection) -> None:
             pipe.send(Outcome(outcome.name, outcome.verdict, outcome.leaks + shown, outcome.told))
 
 
+PARTS = (measure,)
+
 if __name__ == "__main__":
-    figures = Figures()
-    measure(figures, int(sys.argv[1]) if len(sys.argv) > 1 else CASES)
-    figures.finish()
+    bench(PARTS)

@@ -22,7 +22,7 @@ from pathlib import Path
 import networkx
 import numpy as np
 
-from benchmarks.figures import Figures
+from benchmarks.figures import Figures, bench, sized
 from dpicl.methods import METHODS
 
 ROOT = Path(__file__).parents[1]
@@ -158,7 +158,7 @@ def measure_release(figures: Figures) -> None:
         contract.write_text(contract.read_text("utf-8").replace("draft: true\n", ""), "utf-8")
         release = ["protect", "visits", "--method", "mst_tabicl", "--epsilon", "1", "--shots", "8"]
         first, again = (_command([*release, "--out", f"{number}.jsonl"], folder) for number in range(2))
-        imported = statistics.median(_seconds("import dpicl") for _ in range(5))
+        imported = statistics.median(_seconds("import dpicl") for _ in range(sized(5, 1)))
     figures.at_most("protect-mst-processor-seconds", first[0], 1.5, " s")
     figures.at_most("protect-mst-memory", first[1], 200, " MiB")
     figures.at_most("protect-mst-again-processor-seconds", again[0], 0.8, " s")
@@ -172,13 +172,7 @@ def _seconds(program: str) -> float:
     return float(subprocess.run([sys.executable, "-c", told], env=environment, capture_output=True, text=True, check=True).stdout)
 
 
-def main() -> None:
-    """All figures."""
-    figures = Figures()
-    count_house(figures)
-    measure_release(figures)
-    figures.finish()
-
+PARTS = (count_house, measure_release)
 
 if __name__ == "__main__":
-    main()
+    bench(PARTS)

@@ -10,9 +10,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.figures import Figures
+from benchmarks.figures import Figures, bench, sized
 from dpicl.audit.membership.texts import INK, TEXT_WAYS
 
+RUNS = sized((), ("--runs", "60"))
 Attack = dict[str, Any]
 
 
@@ -20,7 +21,7 @@ def measure(figures: Figures) -> None:
     """All methods at all epsilons with the default of releases; seconds are those of the clock."""
     with tempfile.TemporaryDirectory() as folder:
         started = time.perf_counter()
-        subprocess.run([str(Path(sys.executable).with_name("dpicl")), "audit", "membership", "--out", folder], check=False)
+        subprocess.run([str(Path(sys.executable).with_name("dpicl")), "audit", "membership", *RUNS, "--out", folder], check=False)
         seconds = time.perf_counter() - started
         attacks = json.loads((Path(folder) / "membership.json").read_text())["attacks"]
     figures.at_most("membership-seconds", seconds, 300, " s")
@@ -57,7 +58,7 @@ def _parted(attacks: list[Attack]) -> list[list[Attack]]:
     return [[one for one in attacks if bool(one["mutant"]) is broken] for broken in (True, False)]
 
 
+PARTS = (measure,)
+
 if __name__ == "__main__":
-    FIGURES = Figures()
-    measure(FIGURES)
-    FIGURES.finish()
+    bench(PARTS)

@@ -16,7 +16,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -24,8 +23,8 @@ from sklearn.metrics import roc_auc_score
 from tqdm import tqdm
 from transformers import AutoModelForCausalLM
 
-from benchmarks.figures import Figures, seconds
-from benchmarks.real_tables import EIGHT, real_table
+from benchmarks.figures import Figures, bench, seconds, sized
+from benchmarks.real_tables import EIGHT, at_hand, real_table
 from dpicl.contract import Contract
 from dpicl.engine.pipelines import MethodName
 from dpicl.engine.settings import Settings
@@ -42,9 +41,9 @@ from tools.training.teacher import taught
 from tools.training.vote import logistic, vote
 
 SETS = (*EIGHT, "breast_cancer")
-SHOTS, SEEDS, QUERIES, EPSILONS = 8, (0, 1), 100, (1.0, 5.0, 10.0, math.inf)
+SHOTS, SEEDS, QUERIES, EPSILONS = 8, sized((0, 1), (0,)), sized(100, 4), (1.0, 5.0, 10.0, math.inf)
 METHODS: tuple[MethodName, ...] = ("ldp_tabicl", "gdp_tabicl")
-HELD_OUT_TASKS = 400
+HELD_OUT_TASKS = sized(400, 8)
 CLAUSE_END = re.compile(r"[.,;:] | and ")
 
 
@@ -131,18 +130,24 @@ def others(scorer: Scorer) -> dict[str, Callable[[Sequence[str], np.ndarray], fl
     }
 
 
-def held_out(figures: Figures, folder: Path) -> None:
+def held_out(figures: Figures) -> None:
     """Synthetic tasks that no training draws."""
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
-    for found in evaluate(model, folder, HELD_OUT_TASKS, torch.device("cpu")):
+    model = AutoModelForCausalLM.from_pretrained(BUNDLED, dtype=torch.float32, local_files_only=True)
+    for found in evaluate(model, BUNDLED, HELD_OUT_TASKS, torch.device("cpu")):
         print(f"held-out {found.kind}: model {found.model:.3f}, logistic regression {found.logistic:.3f}, vote {found.vote:.3f}")
         figures.at_least(f"held-out-{found.kind}-above-vote", found.model - found.vote, 0)
         figures.at_least(f"held-out-{found.kind}-above-logistic-regression", found.model - found.logistic, -0.03)
 
 
-def on_real_sets(figures: Figures, scorer: Scorer, settings: Settings) -> None:
+def _bundled(settings: Settings) -> Scorer:
+    return open_scorer(ModelSpec(name="bundled", kind="bundled"), models_folder=settings.models, corpus=())
+
+
+def on_real_sets(figures: Figures) -> None:
     """Mean and worst area without noise, beside it both methods at three budgets, and what an exchange changes."""
-    areas, beside = real(scorer, settings)
+    if not at_hand():
+        return
+    areas, beside = real(_bundled(settings := Settings.from_environment()), settings)
     exact = {name: areas[name, "ldp_tabicl", math.inf] for name in SETS}
     figures.at_least("real-sets-mean-auc", float(np.mean(list(exact.values()))), 0.70)
     figures.at_least("real-sets-worst-auc", min(exact.values()), 0.52)
@@ -156,26 +161,18 @@ def on_real_sets(figures: Figures, scorer: Scorer, settings: Settings) -> None:
         figures.at_most(f"change-by-swapped-{what}", float(change), 0.05)
 
 
-def speed(figures: Figures, scorer: Scorer, settings: Settings) -> None:
+def speed(figures: Figures) -> None:
     """Prompts whose demonstrations are drawn afresh for each, on two threads."""
+    if not at_hand():
+        return
+    scorer = _bundled(settings := Settings.from_environment())
     contract, split = rows_of(settings, "adult")
     texts = prompts_of("ldp_tabicl", split, contract, 0)[Cell("icl", math.inf, SHOTS)]
     torch.set_num_threads(2)
     figures.at_least("prompts-per-second", len(texts) / seconds(lambda: scorer.score(texts, CONTINUATIONS), 3), 5)
 
 
-def main() -> None:
-    """Measure the topic."""
-    figures, settings = Figures(), Settings.from_environment()
-    scorer = open_scorer(ModelSpec(name="bundled", kind="bundled"), models_folder=settings.models, corpus=())
-    held_out(figures, BUNDLED)
-    if settings.data is None:
-        print("DPICL_DATA is not set: real sets are not measured")
-    else:
-        on_real_sets(figures, scorer, settings)
-        speed(figures, scorer, settings)
-    figures.finish()
-
+PARTS = (held_out, on_real_sets, speed)
 
 if __name__ == "__main__":
-    main()
+    bench(PARTS)

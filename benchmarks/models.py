@@ -8,18 +8,23 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tempfile
 from collections import Counter
+from pathlib import Path
 
 from benchmarks import scoring
-from benchmarks.figures import Figures
+from benchmarks.figures import Figures, bench, sized
 from benchmarks.models_parts import refusals, served
 from tools.architectures.__main__ import RESULTS
 
 
 def architectures(figures: Figures) -> None:
     """All of them anew, about half an hour on two cores."""
-    subprocess.run([sys.executable, "-m", "tools.architectures"], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    counts = Counter(one["verdict"] for one in json.loads(RESULTS.read_text(encoding="utf-8"))["findings"])
+    with tempfile.TemporaryDirectory() as folder:
+        results = sized(RESULTS, Path(folder) / "results.json")
+        command = [sys.executable, "-m", "tools.architectures", "--results", str(results), *sized((), ("llama",))]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        counts = Counter(one["verdict"] for one in json.loads(results.read_text(encoding="utf-8"))["findings"])
     built = counts.total() - counts["not built"]
     print(f"{counts.total()} architectures and variants, {built} built small: {dict(counts)}")
     figures.exactly("architectures-wrong-in-silence", counts["wrong"], 0)
@@ -27,15 +32,7 @@ def architectures(figures: Figures) -> None:
     figures.at_least("architectures-right-or-refused", 100 * (counts["right"] + counts["refused"]) / built, 100, " %")
 
 
-def main() -> None:
-    """Print every figure; the slow ones last."""
-    figures = Figures()
-    refusals.measure(figures)
-    served.measure(figures)
-    scoring.central_prompts(figures)
-    architectures(figures)
-    figures.finish()
-
+PARTS = (refusals.measure, served.measure, scoring.central_prompts, architectures)
 
 if __name__ == "__main__":
-    main()
+    bench(PARTS)

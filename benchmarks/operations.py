@@ -31,18 +31,19 @@ import torch
 import yaml
 
 from benchmarks.endpoint import elsewhere
-from benchmarks.figures import Figures
+from benchmarks.figures import Figures, bench, sized
 from benchmarks.installation.new_user import new_user
 from tests.harness import DPICL, Place, World, new_place, running_server, until
+from tests.ledger.postgres import programs
 from tests.library.endpoint_server import Habits
 
-WORKERS = (2, 4, 8, 16)
+WORKERS = sized((2, 4, 8, 16), (1, 2))
 PAPER_SECONDS = 0.77
 """Of one prompt on the paper's card; a simulated server takes as long."""
-QUERIES, UNITS, MANY_UNITS = 40, 24, 1000
+QUERIES, UNITS, MANY_UNITS = 40, sized(24, 2), sized(1000, 4)
 """Prompts of a unit of one cell are twice as many, since zero-shot is asked too."""
 BOTH_ENDS = {"handed in": "prompts.parquet", "finished": "results.json"}
-SLEEPY = {"queries": 5, "epsilons": [1, 2, 5, 10, 25, 50], "seeds": list(range(48))}
+SLEEPY = {"queries": 5, "epsilons": [1, 2, 5, 10, 25, 50], "seeds": list(range(sized(48, 2)))}
 """Of units that wait: three for each of the most workers, and none left over. A process remembers answers, so that
 every worker asks the one zero-shot cell of all units, but once."""
 
@@ -57,7 +58,10 @@ def run_in(place: Place, *arguments: str, **extra: str) -> float:
 
 def drill(figures: Figures) -> None:
     """The night, its figures taken over."""
-    command = [sys.executable, "-m", "benchmarks.installation.drill"]
+    if programs() is None:
+        print("there are no programs of a PostgreSQL server here: no night is drilled")
+        return
+    command = [sys.executable, "-m", "benchmarks.installation.drill", *sized((), ("--runs", "2", "--minutes", "0.2"))]
     told = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False).stdout
     print(told)
     found = re.findall(r"^figure (\S+): (.*) \(goal (.*)\) (ok|short)$", told, re.MULTILINE)
@@ -197,19 +201,9 @@ def memory_of(process: psutil.Process) -> dict[str, int]:
     return sizes
 
 
-STEPS = {step.__name__: step for step in (pages, memory, overhead, speed_up, simulated, new_user, drill)}
-"""The night last, since it takes longest."""
-
-
-def main() -> None:
-    """Measure the topic, or the steps that the command line names."""
-    multiprocessing.set_start_method("spawn", force=True)
-    figures = Figures()
-    assert DPICL.exists()
-    for name in sys.argv[1:] or STEPS:
-        STEPS[name](figures)
-    figures.finish()
-
+PARTS = (pages, memory, overhead, speed_up, simulated, new_user, drill)
 
 if __name__ == "__main__":
-    main()
+    multiprocessing.set_start_method("spawn", force=True)
+    assert DPICL.exists()
+    bench(PARTS)

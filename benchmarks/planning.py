@@ -7,7 +7,6 @@ contract, the number of rows and the AUC of logistic regression on the true rows
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.figures import Figures
+from benchmarks.figures import Figures, bench, sized
 from benchmarks.real_tables import EIGHT, at_hand
 from dpicl.contract import Contract, parse_contract
 from dpicl.engine.settings import Settings
@@ -29,7 +28,7 @@ from dpicl.tabular.reading.parse import typed_table
 from dpicl.tabular.reading.source import load_source
 from dpicl.types import PrivateTable
 
-EPSILONS, TABLES, REPEATS, FRESH, MOST_REAL = (0.3, 1.0, 3.0), 20, 5, 5000, 20_000
+EPSILONS, TABLES, REPEATS, FRESH, MOST_REAL = sized((0.3, 1.0, 3.0), (1.0,)), sized(20, 1), sized(5, 1), 5000, sized(20_000, 1000)
 Made = tuple[dict[str, np.ndarray], dict[str, dict[str, Any]], np.ndarray]
 """Columns, as a contract declares them, and labels of 0 and 1."""
 
@@ -230,7 +229,7 @@ def _outlook(plan: TablePlan, way: Candidate, epsilon: float) -> Outlook:
     )
 
 
-def compare(tables: Iterator[tuple[str, Contract, Population]], populations: int | None = None) -> Compared:
+def compare(tables: Iterator[tuple[str, Contract, Population]], populations: int | None = sized(None, 2)) -> Compared:
     """The plan of every table beside what its releases are worth."""
     together = Compared()
     for kind, contract, made in tables:
@@ -264,7 +263,7 @@ def measure_plans(figures: Figures, seed: int = 2026) -> None:
     figures.at_most("plan-regret-real", float(np.mean(found.regrets)), 0.02)
 
 
+PARTS = (measure_plans,)
+
 if __name__ == "__main__":
-    shown = Figures()
-    measure_plans(shown, *map(int, sys.argv[1:]))
-    shown.finish()
+    bench(PARTS)

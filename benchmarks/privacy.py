@@ -4,18 +4,10 @@ from __future__ import annotations
 
 from benchmarks import hostile
 from benchmarks.crash import matrix as crashes
-from benchmarks.figures import Figures
+from benchmarks.figures import bench
 from benchmarks.guarantees import audits, neighbour_pairs, spenders
 
-
-def main() -> None:
-    """Measure everything; the slow parts last."""
-    figures = Figures()
-    for part in (audits, neighbour_pairs, hostile, spenders, crashes):
-        print(f"measuring {part.__name__.rpartition('.')[2]} …", flush=True)
-        part.measure(figures)
-    figures.finish()
-
+PARTS = (audits.measure, neighbour_pairs.measure, hostile.measure, spenders.measure, crashes.measure)
 
 if __name__ == "__main__":
-    main()
+    bench(PARTS)

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.figures import Figures
+from benchmarks.figures import Figures, bench, sized
 from dpicl.contract.text import TextContract
 from dpicl.engine.record_spending import FileSpending
 from dpicl.engine.settings import Settings
@@ -34,8 +34,8 @@ from dpicl.text.prompts import asking_query
 from dpicl.text.read import load_texts
 from dpicl.text.split import split_texts
 
-ASKERS, QUERIES_EACH, RECORDS, MOST = 64, 4, 10_000, 8
-SET, EPSILONS, SHOTS, PARTICIPATIONS = "trec", (1.0, 3.0, 8.0), 4, (4, 16)
+ASKERS, QUERIES_EACH, RECORDS, MOST = sized(64, 4), 4, 10_000, 8
+SET, EPSILONS, SHOTS, PARTICIPATIONS = "trec", sized((1.0, 3.0, 8.0), (8.0,)), 4, (4, 16)
 SIMILARITIES = (0.2, 0.3)
 """Chosen before anything was measured."""
 
@@ -111,14 +111,8 @@ def accuracy(figures: Figures) -> None:
     figures.at_least("near-over-random", right[Cell(f"icl-{first}", last, SHOTS)] - right[Cell("icl", last, SHOTS)], 0.0)
 
 
-def main() -> None:
-    """Measure both."""
-    figures = Figures()
-    askers(figures)
-    accuracy(figures)
-    figures.finish()
-
+PARTS = (askers, accuracy)
 
 if __name__ == "__main__":
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    main()
+    bench(PARTS)

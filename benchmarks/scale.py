@@ -24,12 +24,13 @@ from typing import Any
 import pyarrow.parquet as pq
 import yaml
 
-from benchmarks.figures import Figures
+from benchmarks.figures import Figures, bench, sized
 from benchmarks.speed.group_speed import large_content, large_table
 from dpicl.engine.benchmarks import declare, read_content
 from dpicl.engine.settings import Settings
+from dpicl.tabular.reading.survey import WHOLE_ROWS
 
-SIZES, WORKERS, FEW = (1_000_000, 10_000_000), 2, 600_000
+SIZES, WORKERS, FEW = sized((1_000_000, 10_000_000), (530_000, 540_000)), 2, sized(600_000, 530_000)
 FILE_ROWS, OTHER_CUT = 1_000_000, 300_000
 MOST_GIB = 1.5
 GRID = {"methods": ["gdp_tabicl", "ldp_tabicl"], "epsilons": [1.0], "shots": [8], "seeds": [0], "baselines": False, "model": "fake"}
@@ -60,7 +61,9 @@ def _place(folder: Path) -> Iterator[None]:
     """An installation with nothing in it but a model that answers by hashes."""
     for name in ("contracts", "data", "home"):
         (folder / name).mkdir()
-    (folder / "contracts" / "large.yaml").write_text(yaml.dump(large_content(folder="large"), Dumper=_Plain))
+    (folder / "contracts" / "large.yaml").write_text(
+        yaml.dump({**large_content(folder="large"), "population": WHOLE_ROWS + 1}, Dumper=_Plain)
+    )
     models = {"models": {"fake": {"kind": "fake"}}}
     pipeline = {"title": "Large tables", "datasets": ["large"], "options": OPTIONS, **GRID}
     (folder / "pipelines.yaml").write_text(yaml.safe_dump({"version": 1, **models, "pipelines": {"scale": pipeline}}))
@@ -153,10 +156,15 @@ def measure(figures: Figures, sizes: tuple[int, ...] = SIZES) -> None:
                 figures.at_most(f"scale-{rows}-peak-memory", _peak_gib(), MOST_GIB, " GiB")
 
 
+PARTS = (measure,)
+
+
 def main() -> None:
-    """Measure the sizes of the command line."""
+    """The sizes of the command line, if it has any."""
+    if not sys.argv[1:]:
+        bench(PARTS)
     figures = Figures()
-    measure(figures, tuple(map(int, sys.argv[1:])) or SIZES)
+    measure(figures, tuple(map(int, sys.argv[1:])))
     figures.finish()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +14,7 @@ from transformers import AutoModelForCausalLM, DynamicCache
 
 from benchmarks import endpoint
 from benchmarks.answers.plain_tables import plain_tables
-from benchmarks.figures import Figures
+from benchmarks.figures import Figures, bench, sized
 from benchmarks.real_tables import at_hand, real_table
 from benchmarks.speed.random_llama import VOCABULARY, random_llama
 from dpicl.lm.local.padded_reader import read_padded
@@ -28,7 +27,7 @@ from dpicl.methods import Options, tabular, unit_of
 from dpicl.methods.common import draws_for
 
 CPU = torch.device("cpu")
-PREFIX, QUERIES = 704, 64
+PREFIX, QUERIES = sized(704, 64), sized(64, 16)
 BUDGET = 4096
 Rows = Sequence[tuple[int, ...]]
 
@@ -174,16 +173,8 @@ def overhead(figures: Figures) -> None:
     figures.at_most("tokens-of-the-largest-batch-over-the-budget", max(sizes) / BUDGET, 1.1)
 
 
-def main() -> None:
-    """Measure everything; the slow parts last."""
-    torch.set_num_threads(1)
-    figures, wanted = Figures(), sys.argv[1:]
-    for part in (plain_tables, local_prompts, overhead, central_prompts, endpoint.measure):
-        if not wanted or part.__name__ in wanted:
-            print(f"measuring {part.__name__} …", flush=True)
-            part(figures)
-    figures.finish()
-
+PARTS = (plain_tables, local_prompts, overhead, central_prompts, endpoint.measure)
 
 if __name__ == "__main__":
-    main()
+    torch.set_num_threads(1)
+    bench(PARTS)

@@ -5,11 +5,10 @@ make bench TOPIC=stranger
 
 from __future__ import annotations
 
-from benchmarks.figures import Figures
+from benchmarks.figures import bench
 from benchmarks.stranger_parts import commands, pages, sizes, stops, year
 
+PARTS = (commands.measure, pages.measure, sizes.measure, stops.measure, year.measure)
+
 if __name__ == "__main__":
-    figures = Figures()
-    for part in (commands, pages, sizes, stops, year):
-        part.measure(figures)
-    figures.finish()
+    bench(PARTS)

@@ -15,14 +15,14 @@ import warnings
 from pathlib import Path
 
 from benchmarks.answers.generated_tables import made_table
-from benchmarks.figures import Figures
+from benchmarks.figures import Figures, bench, sized
 from benchmarks.guarantees import certificates
 from benchmarks.membership import measure as measure_membership
 from benchmarks.planning import measure_plans
 from dpicl import Session
 from dpicl.errors import DpiclError
 
-TABLES, RUNS = 60, 100
+TABLES, RUNS = sized(60, 3), sized(100, 3)
 CONTRACT = """\
 name: customers
 source: {file: customers.csv}
@@ -112,24 +112,16 @@ def measure_tables(figures: Figures) -> None:
     figures.exactly("made-up-tables-neither-accepted-nor-refused-in-one-sentence", len(lost), 0)
 
 
-def main() -> None:
-    """All of it; the plan's tables take most of the time."""
-    warnings.simplefilter("ignore")
-    figures = Figures()
-    for measured in (
-        measure_contract,
-        measure_speed,
-        measure_charges,
-        measure_tables,
-        certificates.measure,
-        measure_membership,
-        measure_plans,
-    ):
-        started = time.perf_counter()
-        measured(figures)
-        print(f"{measured.__module__}.{measured.__name__}: {time.perf_counter() - started:.0f} s", flush=True)
-    figures.finish()
-
+PARTS = (
+    measure_contract,
+    measure_speed,
+    measure_charges,
+    measure_tables,
+    certificates.measure,
+    measure_membership,
+    measure_plans,
+)
 
 if __name__ == "__main__":
-    main()
+    warnings.simplefilter("ignore")
+    bench(PARTS)

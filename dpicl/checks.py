@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 _TableRule = Literal["no_missing", "known_categories", "in_bounds", "row_count", "both_labels", "unique"]
-_TextRule = Literal["no_empty", "known_labels", "row_count", "label_rows", "text_length"]
+_TextRule = Literal["no_empty", "known_labels", "text_length"]
 RuleName = _TableRule | _TextRule
 Severity = Literal["warn", "fail"]
 

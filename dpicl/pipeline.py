@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from dpicl.contract.base import Frozen
 from dpicl.errors import ParameterError, PrivacyError
+from dpicl.yaml_file import is_number
 
 MOST_TEXTS = 10_000
 """Of one release: where texts by the thousand are released at once, no prompt holds them all."""
@@ -26,18 +27,23 @@ class CommonOptions(Frozen):
     """Also report answers with contextual calibration (Zhao et al. 2021)."""
 
 
+LEAST_EPSILON = 1e-6
+"""Below it a release would be noise alone, and noise would leave the whole numbers that a machine counts in."""
+
+
 def parse_epsilon(value: object) -> float:
-    """A privacy parameter: a positive number, or `inf` for no noise at all.
+    """A privacy parameter: a number of at least `LEAST_EPSILON`, as JSON writes it, or `inf` for no noise at all.
 
     Raises:
         ValueError: anything else.
     """
+    is_written = is_number(value) or value == "inf" if isinstance(value, str) else not isinstance(value, bool)
     try:
-        epsilon = math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
+        epsilon = float(value) if is_written else math.nan  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         epsilon = math.nan
-    if not epsilon > 0:
-        raise ValueError(f"got {str(value)[:40]!r}; expected a number > 0, or inf")
+    if not epsilon >= LEAST_EPSILON:
+        raise ValueError(f"got {str(value)[:40]!r}; expected a number >= {LEAST_EPSILON}, or inf")
     return epsilon
 
 
@@ -45,7 +51,7 @@ def read_epsilon(text: str) -> float:
     """A privacy parameter of the command line.
 
     Raises:
-        ParameterError: it is no positive number, nor `inf`.
+        ParameterError: it is no such number, nor `inf`.
     """
     try:
         return parse_epsilon(text)

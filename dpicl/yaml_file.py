@@ -84,16 +84,29 @@ def _problem(place: Any, rule: str) -> yaml.YAMLError:
     return yaml.constructor.ConstructorError(None, None, rule, place.start_mark)
 
 
+_NUMBER = r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?"
 _SCALARS = {
     "null": (r"~|null|Null|NULL|", ["~", "n", "N", ""]),
     "bool": (r"true|True|TRUE|false|False|FALSE", list("tTfF")),
     "int": (r"0|-?[1-9][0-9]*", list("-0123456789")),
-    "float": (r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)", list("-+.0123456789")),
+    "float": (rf"{_NUMBER}|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)", list("-+.0123456789")),
     "merge": (r"<<", ["<"]),
 }
 """What a scalar without quotes is read as: pattern of the whole, and its possible first characters."""
 for _kind, (_pattern, _first) in _SCALARS.items():
     _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_kind}", re.compile(rf"(?:{_pattern})\Z"), _first)
+
+
+def is_number(text: str) -> bool:
+    """Whether a text is a number in the notation of JSON, as it stands in files and is typed in commands: not `1_0`, `+1`, ` 1` or `1,5`."""
+    return re.fullmatch(_NUMBER, text, re.ASCII) is not None
+
+
+def typed_value(text: str) -> int | float | str:
+    """A word that is typed in a command, as a file would have it: a number if it is written as one, else text."""
+    if not is_number(text):
+        return text
+    return int(text) if text.removeprefix("-").isdecimal() else float(text)
 
 
 def read_yaml(path: Path) -> Any:

@@ -154,8 +154,9 @@ def prepare_server(settings: Settings, console: Console, notify: str | None) -> 
                 paying = charges(ledger, draft_plan(name, schedule.parameters, settings), settings)
                 accounts |= {account.name for account, _ in paying if not account.benchmark}
     with suppress(DpiclError):  # shown above
-        for paid in series_forecasts(settings):
-            console.print(paid.sentence, highlight=False, soft_wrap=True)
+        series, unknown = series_forecasts(settings)
+        for sentence in (*(paid.sentence for paid in series), *unknown):
+            console.print(sentence, highlight=False, soft_wrap=True)
     ensure_automations(notify)
     with get_client(sync_client=True) as client:
         for account in sorted(accounts):  # one run at a time for every account that scheduled pipelines spend from

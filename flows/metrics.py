@@ -132,10 +132,11 @@ def _of_checks(runs: list[RunFacts]) -> Iterator[Metric]:
 
 
 def _of_ledger(intact: bool | None, accounts: tuple[AccountFacts, ...]) -> Iterator[Metric]:
-    """Nothing before there is a ledger; no account of a ledger that is not intact."""
-    if intact is None:
+    """Nothing before there is a ledger; no account of a ledger that is not intact, and without its key nothing of that."""
+    if intact is not None:
+        yield _gauge("dpicl_ledger_intact", "1 if every record of the ledger was checked and fits, else 0.", [], {(): intact})
+    elif not accounts:
         return
-    yield _gauge("dpicl_ledger_intact", "1 if every record of the ledger was checked and fits, else 0.", [], {(): intact})
     by_state = {(one.name, state): count for one in accounts for state, count in one.releases.items()}
     yield _gauge("dpicl_releases", "Releases that are charged, by whether they are published.", ["account", "state"], by_state)
     for name, meaning, values in (

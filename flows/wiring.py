@@ -28,6 +28,7 @@ from dpicl.engine.settings import Settings
 from dpicl.engine.stages import validate as rules
 from dpicl.engine.stages.receive import receive
 from dpicl.engine.stages.score import serialize
+from dpicl.engine.verdicts import Verdicts
 from dpicl.report.stages import report_steps, write_report
 from flows.gpus import on_gpus, scoring_workers
 from tasks.on_worker import do_step, flow_context
@@ -91,7 +92,7 @@ class OnPrefect(Executor):
     def step_ended(self, step: Step, error: Exception | None) -> None:
         """Artifacts of what can be seen by then."""
         references = step.references
-        if step.stage is rules.validate and (self._run / "validation" / f"{references[1]}.json").exists():
+        if step.stage is rules.validate and self._are_checked(references[1]):
             show_checks(*references)
         if step.stage is receive and error is None:
             show_reports(*references)
@@ -100,6 +101,11 @@ class OnPrefect(Executor):
         if step.stage is write_report and error is None:
             for show in (show_results, show_figures, show_budget, show_overview):
                 show(*references)
+
+    def _are_checked(self, dataset: str) -> bool:
+        """Whether a data set's rows were at hand to be checked."""
+        settings = Settings.current()
+        return Verdicts.of(self._run, settings.declared(dataset), settings).rules(dataset) is not None
 
     def strand_ended(self, name: str) -> None:
         """Another unit is done, or failed."""

@@ -20,9 +20,8 @@ import pyarrow as pa
 from dpicl.contract import Contract, TextContract
 from dpicl.contract.columns import CategoryColumn
 from dpicl.tabular.reading.encode import label_codes
-from dpicl.text.checks import short_labels
 from dpicl.types import PrivateTable
-from tasks.expectations import RARER_LABEL, SHORT_LABELS, Expectation
+from tasks.expectations import RARER_LABEL, Expectation
 
 Verdict = bool | None
 """Whether an expectation holds; None where it could not be evaluated."""
@@ -65,7 +64,7 @@ def _great_expectations() -> Any:
 
 def _frame(table: pa.Table, contract: Contract | TextContract) -> pd.DataFrame:
     if isinstance(contract, TextContract):
-        return table.to_pandas().assign(**{SHORT_LABELS: short_labels(table, contract)})
+        return table.to_pandas()
     frame = table.to_pandas(categories=[], strings_to_categorical=False)
     for name, column in contract.columns.items():
         if isinstance(column, CategoryColumn):

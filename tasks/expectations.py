@@ -1,7 +1,7 @@
 """The suite of Great Expectations that a contract amounts to, and a user's own expectations beside it.
 
 CONTRACTS/expectations/NAME.json       the contract's rules, by `python -m tasks.expectations`; a run refuses one of an older contract
-CONTRACTS/expectations/NAME.own.json   yours, in the same form: a run stops where one does not hold, before anything is charged
+CONTRACTS/expectations/NAME.own.json   yours, in the same form: a run stops where one that is critical does not hold, before anything is charged
 
 Without the first file a run makes the suite from the contract.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
@@ -28,15 +28,18 @@ from dpicl.yaml_file import read_declaration, validate
 FOLDER = "expectations"
 REFUSED = {"catch_exceptions", "condition_parser", "result_format", "row_condition"}
 """Arguments that would show rows, or are run as code by pandas."""
-RARER_LABEL, SHORT_LABELS = "__rarer_label__", "__short_labels__"
-"""Columns that are computed for a suite: 1 in rows of the label that is rarer; how many labels have too few texts."""
+RARER_LABEL = "__rarer_label__"
+"""A column that is computed for a suite: 1 in rows of the label that is rarer."""
 
 
 class Expectation(BaseModel):
-    """One expectation, as Great Expectations writes it; what else stands there decides nothing."""
+    """One expectation, as Great Expectations writes it; what else stands there decides nothing. Of the user's own only those that are
+    `critical`, as they are where nothing is said, stop a run.
+    """
 
     type: Annotated[str, Field(pattern="^expect_[a-z_0-9]+$")]
     arguments: Annotated[dict[str, Any], Field(alias="kwargs")] = {}
+    severity: Literal["critical", "warning", "info"] = "critical"
 
     @property
     def column(self) -> str:
@@ -66,7 +69,6 @@ def _expectation(rule: Rule, contract: Contract | TextContract) -> tuple[str, di
     kinds: dict[str, tuple[str, dict[str, Any]]] = {
         "row_count": ("expect_table_row_count_to_be_between", at_least),
         "both_labels": ("expect_column_sum_to_be_between", {"column": RARER_LABEL, **at_least}),
-        "label_rows": ("expect_column_max_to_be_between", {"column": SHORT_LABELS, "max_value": 0}),
         "no_missing": ("expect_column_values_to_not_be_null", column),
         "no_empty": ("expect_column_value_lengths_to_be_between", {**column, "min_value": 1}),
     }

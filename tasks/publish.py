@@ -25,7 +25,6 @@ from prefect.events import emit_event
 
 from dpicl.engine.artefacts import read_released, read_texts
 from dpicl.engine.collect import MANIFEST
-from dpicl.engine.files import read_json
 from dpicl.engine.forecast import Forecast, forecast
 from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.received import NOTHING_CHARGED, counted_of
@@ -33,6 +32,7 @@ from dpicl.engine.run_folder import open_unit, read_plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.spending import spending_of
 from dpicl.engine.stage import stage
+from dpicl.engine.verdicts import Verdicts, validation_file
 from dpicl.errors import DpiclError
 from dpicl.methods import tabular
 from dpicl.methods.text_method import TextMethod
@@ -51,7 +51,7 @@ _PAGE = 200
 READ_IN_ORDER = ("reports", "checks", "released", "results", "figures", "budget", "report")
 """What the keys of artifacts begin with, as the overview lists them."""
 VALIDATION_FAILED, BUDGET_LOW = "dpicl.validation.failed", "dpicl.budget.low"
-"""Events: of a data set with the number of failed checks, of an account with costs."""
+"""Events: of a data set whose checks stop a run, of an account with costs."""
 log = logging.getLogger("dpicl.tasks")
 
 
@@ -105,14 +105,17 @@ def _artifacts_of_this_flow_run() -> dict[str, Artifact]:
 
 @_shows("checks", "dataset")
 def show_checks(run: str, dataset: str) -> str:
-    """Which checks of a data set hold; an event where one of severity `fail` does not."""
-    rows = read_json(Path(run) / "validation" / f"{dataset}.json")
-    described = f"Checks of {dataset}: which rules of its contract hold, never values"
-    create_table_artifact(key=artifact_key("checks", dataset), table=rows, description=described)
-    failed = [row for row in rows if row["severity"] == "fail" and not row["holds"]]
-    if failed:
-        counts = {"run": Path(run).name, "checks": len(failed)}
-        emit_event(VALIDATION_FAILED, {"prefect.resource.id": f"dpicl.dataset.{dataset}"}, payload=counts)
+    """Which checks of a data set hold, or of private rows that they were made; an event where one stops the run."""
+    settings = Settings.current()
+    verdicts = Verdicts.of(Path(run), settings.declared(dataset), settings)
+    rows = verdicts.rules(dataset) or []
+    shown, described = rows, f"Checks of {dataset}: which rules of its contract hold, never values"
+    if not verdicts.is_public:
+        shown = [{"rules": len(rows), "verdicts": f"{verdicts.place}/{validation_file(dataset)}"}]
+        described = f"Checks of {dataset}: made, and where the holder of the rows finds what holds"
+    create_table_artifact(key=artifact_key("checks", dataset), table=shown, description=described)
+    if any(row["severity"] == "fail" and not row["holds"] for row in rows):
+        emit_event(VALIDATION_FAILED, {"prefect.resource.id": f"dpicl.dataset.{dataset}"}, payload={"run": Path(run).name})
     return f"{len(rows)} checks"
 
 

@@ -8,13 +8,15 @@ from pathlib import Path
 from dpicl.contract import Contract, TextContract
 from dpicl.engine.artefacts import TABLE, table_folder
 from dpicl.engine.batches import Batches, check_open
-from dpicl.engine.files import PRIVATE_MODE, publish, read_json, write_json
+from dpicl.engine.files import PRIVATE_MODE, read_json, write_json, write_text
 from dpicl.engine.settings import Settings
 from dpicl.engine.stage import stage
 from dpicl.engine.stages import ingest
 from dpicl.engine.stages import validate as stages
 from dpicl.engine.table_files import kept_table
+from dpicl.engine.verdicts import Verdicts
 from dpicl.errors import DataError, DeclarationError, RunError
+from dpicl.holder import tell_holder
 from tasks.evaluation import Verdict, evaluate, implementation, is_row_by_row, page
 from tasks.expectations import FOLDER, Expectation, checked_suite, own_expectations
 from tasks.wrapper import as_task
@@ -29,19 +31,20 @@ def check_and_evaluate(run: str, dataset: str) -> str:
 
 
 def check_expectations(run: Path, dataset: str) -> None:
-    """Evaluate the contract's suite and the user's own; write what holds, as Data Docs and as JSON, into the run's folder.
+    """Evaluate the contract's suite and the user's own; write what holds, as Data Docs and as JSON, among the run's verdicts.
 
     Of a table in batches every batch is evaluated alone: expectations about single rows, others are left to our own rules.
 
     Raises:
         DeclarationError: a suite is out of date, or one of the user's expectations is none that could be evaluated.
-        DataError: one of the user's expectations does not hold; names it and the column.
+        DataError: one of the user's expectations that are critical does not hold; names it and the column.
         RunError: Great Expectations says of a rule what our own check does not.
     """
     settings = Settings.current()
     contract, batches = settings.declared(dataset), Batches.find(settings, dataset, run)
     rules, own = _suites(contract, settings, in_batches=batches is not None)
-    ours = [row["holds"] for row in read_json(run / "validation" / f"{dataset}.json")]
+    written = Verdicts.of(run, contract, settings)
+    ours = [row["holds"] for row in written.rules(dataset) or ()]
     if batches is None:
         table = kept_table(table_folder(settings, dataset, run) / TABLE)
         verdicts = evaluate(table, (*rules, *own), contract)
@@ -53,16 +56,17 @@ def check_expectations(run: Path, dataset: str) -> None:
     shown = [
         {**one.model_dump(by_alias=True), "own": number >= len(rules), "holds": verdicts[number]} for number, one in enumerate(evaluated)
     ]
-    write_json(run / FOLDER / f"{dataset}.json", shown, replace=True)
-    html = page(dataset, run.name, evaluated, verdicts)
-    publish(run / FOLDER / f"{dataset}.html", lambda file: file.write(html.encode()), replace=True)
+    written.write(f"{FOLDER}/{dataset}.json", shown)
+    write_text(written.folder / FOLDER / f"{dataset}.html", page(dataset, run.name, evaluated, verdicts), mode=written.mode, replace=True)
     for one, held, verdict in zip(rules, ours, verdicts, strict=False):
         if verdict != held and (batches is None or held):  # of a batch, rows that are held out from all may be gone
             raise RunError(f"validate {dataset}: Great Expectations and our own check disagree on {one.type}, column {one.column!r}")
     for one, verdict in zip(own, verdicts[len(rules) :], strict=True):
-        if not verdict:
+        if not verdict and one.severity == "critical":
             rule = "breaks" if verdict is False else "cannot be evaluated by"
             raise DataError(dataset, f"{rule} your own {one.type}", column=one.column)
+        if not verdict:
+            tell_holder(f"{dataset}: your own {one.type}{f' of {one.column}' * bool(one.column)} does not hold, and only warns")
 
 
 def _suites(contract: Contract | TextContract, settings: Settings, *, in_batches: bool) -> tuple[tuple[Expectation, ...], ...]:

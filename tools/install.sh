@@ -42,5 +42,5 @@ install -r "$parts/half-1.txt" || failed=1
 wait "$other" || failed=1
 other=
 [ "$failed" = 0 ] || exit 1
-# libraries of an accelerator, where torch's build names some; all else is there, from the lock
-"$python" -m pip install --quiet --disable-pip-version-check --progress-bar on --no-compile "$version"
+# libraries of an accelerator, where torch's build names some, without digests of ours; all else is there, from the lock
+"$python" -m pip check > /dev/null 2>&1 || "$python" -m pip install --quiet --disable-pip-version-check --progress-bar on --no-compile "$version"

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from benchmarks.figures import Figures
+from benchmarks.figures import Figures, sized
 from benchmarks.real_tables import EIGHT, at_hand, real_table
 from dpicl.contract import Contract
 from dpicl.engine.settings import Settings
@@ -19,7 +19,7 @@ from dpicl.pipeline import Cell
 from dpicl.tabular.reading.split import SplitTable
 from dpicl.types import QueryTable
 
-EPSILON, SHOTS, DRAWS, QUERIES, SEEDS = 1.0, 8, 8, 40, range(1)
+EPSILON, SHOTS, DRAWS, QUERIES, SEEDS = 1.0, 8, sized(8, 2), sized(40, 16), range(1)
 GOAL = 0.08
 """Of AUC. One draw itself is byte for byte what it was before there were several: tests say so."""
 

@@ -14,7 +14,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from benchmarks.figures import Figures
+from benchmarks.figures import Figures, sized
 from benchmarks.real_tables import EIGHT, at_hand, real_table
 from dpicl.mechanisms.noisy_steps import PureBudget
 from dpicl.randomness import stream
@@ -25,7 +25,7 @@ from dpicl.tabular.central.exact_counts import ExactCounts
 from dpicl.tabular.central.graphical_model import GraphicalModel, NoisyMarginal, graphical_model
 from dpicl.types import PrivateCodes
 
-SEEDS, FLOOR_SEEDS, ROWS = range(5), 20, 16_384
+SEEDS, FLOOR_SEEDS, ROWS = range(sized(5, 1)), sized(20, 2), sized(16_384, 2_000)
 WAYS: dict[str, Callable[..., list[NoisyMarginal]]] = {"MST": spanning_tree.measure, "AIM": adaptive.measure}
 LARGE = ("adult", "bank", "calhousing", "jungle")
 MADE = {"wide": (1.0,), "xor": (5.0,)}
@@ -43,8 +43,8 @@ class Codes:
 def measure(figures: Figures) -> None:
     """Means over seeds of accuracy and AUC, by logistic regression and by gradient boosting."""
     print(f"{'table':12}{'eps':>5}{'majority':>10}" + "".join(f"{f'{way} {kind}':>16}" for way in ("true", *WAYS) for kind in ("LR", "GB")))
-    for name, of_seeds in tables(("wide", "xor"), len(SEEDS)):
-        for epsilon in MADE.get(name, (1.0, 10.0)):
+    for name, of_seeds in tables(sized(("wide", "xor"), ()), len(SEEDS)):
+        for epsilon in MADE.get(name, sized((1.0, 10.0), (10.0,))):
             found = [_compared(codes, epsilon, seed) for seed, codes in enumerate(of_seeds)]
             means = {key: np.mean([one[key] for one in found], axis=0) for key in found[0]}
             most = float(np.mean([np.bincount(codes.test[:, -1]).max() / len(codes.test) for codes in of_seeds]))
@@ -113,8 +113,8 @@ def measure_floor(figures: Figures) -> None:
     """Points under the most frequent label, on 10,000 rows of made-up tables: the largest upper bound, one-sided 95 %, of a mean over seeds."""
     print(f"{'table':12}{'eps':>5}{'points under the most frequent label: mean, upper bound, worst':>64}{'AUC':>7}")
     largest = -100.0
-    for name, made in (("wide", _wide), ("flat", _flat)):
-        for epsilon in (0.1, 0.5, 1.0):
+    for name, made in sized((("wide", _wide), ("flat", _flat)), (("flat", _flat),)):
+        for epsilon in sized((0.1, 0.5, 1.0), (1.0,)):
             found = []
             for seed in range(FLOOR_SEEDS):
                 codes = made(seed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from benchmarks.figures import Figures
+from benchmarks.figures import Figures, sized
 from benchmarks.real_tables import EIGHT, at_hand, real_table
 from dpicl.contract import Contract
 from dpicl.engine.settings import Settings
@@ -16,7 +16,7 @@ from dpicl.methods.common import ZERO_SHOT, draws_for
 from dpicl.tabular.reading.split import SplitTable
 from dpicl.types import QueryTable
 
-EPSILON, SHOTS, QUERIES, SEEDS = 1.0, 8, 40, range(2)
+EPSILON, SHOTS, QUERIES, SEEDS = 1.0, 8, sized(40, 16), range(sized(2, 1))
 GOAL = 0.0
 """Of AUC, above a draw at random, which differs by as much as .2 between two of them on one set."""
 

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.figures import Figures
+from benchmarks.figures import Figures, sized
 from dpicl.engine.settings import Settings
 from dpicl.lm.embedding import Embedder, open_embedder
 from dpicl.mechanisms.noisy_embedding import EmbeddingNoise, nearest, whole_vectors
 from dpicl.methods.ensemble.answers import RADIUS
 from dpicl.randomness import stream
 
-DIALOGUES, CANDIDATES, TURNS, ANSWERS, KEPT = 200, 20, 3, 10, 0.6
+DIALOGUES, CANDIDATES, TURNS, ANSWERS, KEPT = sized(200, 4), 20, 3, 10, 0.6
 SHARE_GOAL = 0.6
 
 

@@ -12,11 +12,11 @@ from pathlib import Path
 import yaml
 
 from benchmarks.endpoint import elsewhere
-from benchmarks.figures import Figures
+from benchmarks.figures import Figures, sized
 from dpicl.engine.settings import Settings
 from tests.library.endpoint_server import Habits
 
-SETS = ("trec", "sst2", "agnews", "amazon", "sroie", "samsum")
+SETS = sized(("trec", "sst2", "agnews", "amazon", "sroie", "samsum"), ("trec",))
 DEMO_GOAL = 300
 SERVER = {"kind": "endpoint", "id": "m", "trust": "local", "api": "completions", "max_connections": 64}
 

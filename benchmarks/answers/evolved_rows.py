@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks.answers import chosen_counts
 from benchmarks.answers.chosen_counts import ROWS, WAYS, Codes
-from benchmarks.figures import Figures
+from benchmarks.figures import Figures, sized
 from benchmarks.real_tables import EIGHT, at_hand, real_table
 from dpicl.mechanisms.noisy_steps import PureBudget
 from dpicl.randomness import stream
@@ -23,7 +23,7 @@ from dpicl.tabular.central.exact_counts import ExactCounts
 from dpicl.tabular.central.graphical_model import graphical_model
 from dpicl.types import PrivateCodes
 
-SEEDS, EPSILONS = range(3), (0.1, 1.0, 5.0, 10.0)
+SEEDS, EPSILONS = range(sized(3, 1)), sized((0.1, 1.0, 5.0, 10.0), (1.0,))
 NAME = "Tab-PE"
 KINDS = ("LR", "GB")
 

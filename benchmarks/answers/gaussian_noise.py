@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.answers.chosen_counts import WAYS, Codes, rows_of, scored, tables
-from benchmarks.figures import Figures
+from benchmarks.figures import Figures, sized
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.mechanisms.noisy_steps import GaussianTotal, PureBudget, StepBudget
 from dpicl.randomness import stream
@@ -16,7 +16,7 @@ from dpicl.tabular.central.exact_counts import ExactCounts
 from dpicl.tabular.central.graphical_model import graphical_model
 from dpicl.types import PrivateCodes
 
-DELTA, EPSILONS, SEEDS = 1e-6, (0.1, 0.5, 1.0, 5.0, 10.0), 3
+DELTA, EPSILONS, SEEDS = 1e-6, sized((0.1, 0.5, 1.0, 5.0, 10.0), (1.0,)), sized(3, 1)
 EXPECTED = {"MST": spanning_tree.expected_errors, "AIM": adaptive.expected_errors}
 GAIN_UP_TO = 1.0
 """The largest epsilon at which a gain is a goal."""

@@ -15,7 +15,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.naive_bayes import MultinomialNB
 
 from benchmarks.answers.topic_model import TopicModel
-from benchmarks.figures import Figures
+from benchmarks.figures import Figures, sized
 from dpicl.contract.text import TextContract
 from dpicl.engine.settings import Settings
 from dpicl.methods import Options, unit_of
@@ -29,7 +29,7 @@ from dpicl.text.read import load_texts
 from dpicl.text.split import split_texts
 from dpicl.types import Demonstration, SplitTable
 
-EPSILONS, SHOTS, SEEDS, TOKENS = (1.0, 4.0), 40, 4, 20
+EPSILONS, SHOTS, SEEDS, TOKENS = sized((1.0, 4.0), (4.0,)), sized(40, 4), sized(4, 1), sized(20, 3)
 KEPT_VOTERS, INK_VOTERS = 100, 8
 """The voters of kept batches are those of the pipeline `few-shot-demo`."""
 INK, KEPT = "invisible ink", "kept batches"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from benchmarks.figures import Figures
+from benchmarks.figures import Figures, sized
 from benchmarks.real_tables import EIGHT, at_hand, real_table
 from dpicl.baselines import local_baselines
 from dpicl.contract import Contract
@@ -19,7 +19,7 @@ from dpicl.tabular.reading.encode import LocalEncoding, encode_clients, encode_q
 from dpicl.tabular.reading.split import SplitTable
 from dpicl.types import ReleasedRows
 
-SEEDS, EPSILONS = range(5), (1.0, 5.0, 10.0)
+SEEDS, EPSILONS = range(sized(5, 1)), (1.0, 5.0, 10.0)
 GOALS = {1.0: (0.75, 0.75), 5.0: (0.785, None), 10.0: (0.795, None)}
 ADULT_GOALS = {1.0: 0.75, 5.0: 0.80, 10.0: 0.82}
 USUAL = {1.0: "lr-agreement", 5.0: "lr-subset", 10.0: "lr-subset"}

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from benchmarks.figures import Figures
+from benchmarks.figures import Figures, sized
 from benchmarks.real_tables import EIGHT, at_hand, real_table
 from dpicl.contract import Contract
 from dpicl.engine.models import public_corpus
@@ -26,7 +26,7 @@ from dpicl.methods.common import draws_for
 from dpicl.pipeline import Cell, Unit
 from dpicl.tabular.reading.split import SplitTable
 
-EPSILONS, SHOTS, QUERIES = (1.0, 10.0, math.inf), (1, 2, 4, 8), 6
+EPSILONS, SHOTS, QUERIES = sized((1.0, 10.0, math.inf), (1.0,)), sized((1, 2, 4, 8), (1, 8)), sized(6, 2)
 Prompts = Mapping[Cell, list[str]]
 
 

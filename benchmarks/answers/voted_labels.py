@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.answers.chosen_counts import ROWS, WAYS, Codes, rows_of, scored, tables
-from benchmarks.figures import Figures
+from benchmarks.figures import Figures, sized
 from dpicl.mechanisms.noisy_steps import PureBudget
 from dpicl.methods.options import PateOptions
 from dpicl.methods.tab_pate import Sizes, labelled
@@ -19,7 +19,7 @@ from dpicl.tabular.central.graphical_model import graphical_model
 from dpicl.tabular.central.teachers import labelled_rows
 from dpicl.types import PrivateCodes
 
-SEEDS, EPSILONS = range(3), (0.1, 1.0, 5.0, 10.0)
+SEEDS, EPSILONS = range(sized(3, 1)), sized((0.1, 1.0, 5.0, 10.0), (1.0,))
 KINDS = ("LR", "GB")
 VOTED = ("public", "released")
 """TabPATE by its queries."""

@@ -22,15 +22,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.figures import Figures
+from benchmarks.figures import Figures, sized
 from benchmarks.speed.fork_server import own_fork_server
 from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.settings import Settings
 from tests.harness import Place, install_texts, letters, new_place
 from tests.library.text_contracts import lines, records
 
-TEXTS, VOTERS, TOKENS, ROWS = 120, 2, 6, 400
-KILLS, KILLS_A_TRIAL = 120, 6
+TEXTS, VOTERS, TOKENS, ROWS = sized(120, 8), 2, 6, 400
+KILLS, KILLS_A_TRIAL = sized(120, 1), sized(6, 1)
 NAME = "notes"
 OPTIONS = ("mechanism=invisible-ink", "batches=fixed", f"voters={VOTERS}", f"max_tokens={TOKENS}")
 

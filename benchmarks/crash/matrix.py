@@ -32,7 +32,7 @@ from typing import Any
 
 from benchmarks.crash.schedules import Rig, Scene, Schedule, Verdict, draw_schedules, rig
 from benchmarks.crash.steps import STEPS, in_threads, on_worker
-from benchmarks.figures import Figures
+from benchmarks.figures import Figures, sized
 from benchmarks.speed.fork_server import own_fork_server
 from dpicl.accounting.ledger import Ledger
 from dpicl.errors import LedgerError
@@ -240,7 +240,7 @@ def print_kills(verdicts: dict[str, list[Verdict]]) -> None:
     print(f"drafts left behind, read by nobody: {sum(v.drafts for v in everything):,}")
 
 
-def measure(figures: Figures, schedules: int = 100) -> None:
+def measure(figures: Figures, schedules: int = sized(100, 1)) -> None:
     """The matrix and its figures."""
     logging.getLogger("dpicl.tasks").setLevel(logging.WARNING)
     verdicts = run_matrix(schedules)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from math import sqrt
 
-from benchmarks.figures import Figures
+from benchmarks.figures import Figures, sized
 from dpicl.accounting.accountant import price
 from dpicl.accounting.calibration import subsampled_gaussian
 from dpicl.accounting.guarantee import Neighbours
@@ -17,7 +17,7 @@ PUBLISHED = {1: 1.272, 3: 0.787, 8: 0.548}
 """Noise by the epsilon that it is said to cost (SAMSum)."""
 TRUE = {1: 5.3, 3: 19.8, 8: 51.4}
 """What it costs where one answer moves a sum of unit vectors by 2."""
-AUDITS, RUNS = ("ensemble-votes", "ensemble-embedding", "keyword-test", "keyword-joint", "keyed-subsets"), 200_000
+AUDITS, RUNS = ("ensemble-votes", "ensemble-embedding", "keyword-test", "keyword-joint", "keyed-subsets"), sized(200_000, 2_000)
 
 
 def cost(sigma: float, sensitivity: float) -> float:

@@ -19,7 +19,7 @@ from unittest.mock import patch
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.figures import Figures
+from benchmarks.figures import Figures, sized
 from benchmarks.guarantees.neighbour_inputs import MOST_ROWS, Fixed, chosen, neighbours, noised, numbers, table
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.audit.releases import owned
@@ -42,7 +42,7 @@ from dpicl.tabular.central.group import assign, partition
 from dpicl.tabular.reading.contribution import contributing_rows
 from dpicl.types import PrivateTable
 
-PAIRS = 10_000
+PAIRS = sized(10_000, 50)
 EPSILONS = (Fraction(1), Fraction(1, 10), Fraction(7, 3), Fraction(0.15))
 STEPS = (1.0, 0.1, 0.01, 0.3, 7.0)
 _CONTRACTS = Path(__file__).parents[2] / "data_contracts"

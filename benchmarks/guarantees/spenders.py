@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.figures import Figures
+from benchmarks.figures import Figures, sized
 from dpicl.accounting.accountant import price
 from dpicl.accounting.events import pure
 from dpicl.accounting.guarantee import Neighbours
@@ -124,7 +124,7 @@ def _ask(ledger: Ledger, key: bytes, account: str, owner: int, turn: int, spende
     return Asked(name, charged, ledger.publish(name, hashlib.sha256(f"{name} by {spender}".encode()).hexdigest()))
 
 
-def measure(figures: Figures, spenders: int = 64, releases: int = 20) -> None:
+def measure(figures: Figures, spenders: int = sized(64, 4), releases: int = sized(20, 4)) -> None:
     """64 processes on one account, on SQLite and, where its programs are installed, on PostgreSQL."""
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         urls = {"sqlite": f"sqlite:///{Path(folder) / 'ledger.db'}"}

@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.figures import Figures
+from benchmarks.figures import Figures, sized
 from dpicl.audit import CASES, run_audits
 from dpicl.lm.requests import Tokens
 from dpicl.lm.votes.echo import EchoGenerator
@@ -23,7 +23,7 @@ from dpicl.types import PrivateTable
 from tests.library.text_contracts import text_contract
 
 LABEL = "good"
-SETS, RUNS, AUDITS = 10_000, 200_000, ("few-shot-fresh", "few-shot-fixed", "invisible-ink", "sparse-vector")
+SETS, RUNS, AUDITS = sized(10_000, 50), sized(200_000, 2_000), ("few-shot-fresh", "few-shot-fixed", "invisible-ink", "sparse-vector")
 _KINDS: tuple[NoiseKind, ...] = ("gaussian", "exponential")
 
 

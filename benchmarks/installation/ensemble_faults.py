@@ -11,14 +11,14 @@ from pathlib import Path
 import yaml
 
 from benchmarks.endpoint import FAULTS, FAULTY, elsewhere
-from benchmarks.figures import Figures
+from benchmarks.figures import Figures, sized
 from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.settings import Settings
 from tests.harness import Place, install_texts, letters, new_place
 from tests.library.endpoint_server import Habits
 from tests.library.text_contracts import ENSEMBLE, lines, records
 
-QUERIES, KILL_SECONDS, EPSILON = 1_000, 30, 3
+QUERIES, KILL_SECONDS, EPSILON = sized(1_000, 20), 30, 3
 COMMAND = (
     "ask",
     "--account",

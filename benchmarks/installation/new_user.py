@@ -20,7 +20,7 @@ from pathlib import Path
 
 import sklearn.datasets
 
-from benchmarks.figures import Figures
+from benchmarks.figures import Figures, sized
 from dpicl.contract.draft import MARK
 
 REPOSITORY = Path(__file__).parents[2]
@@ -109,7 +109,7 @@ def new_user(figures: Figures) -> None:
         visitor = new_visitor(Path(folder))
         visitor.types(f"git clone --quiet {REPOSITORY} dpicl")
         visitor.folder = Path(folder) / "dpicl"
-        visitor.types(f"make setup PYTHON={sys.base_prefix}/bin/python3")
+        visitor.types(sized(f"make setup PYTHON={sys.base_prefix}/bin/python3", f"ln -s {sys.prefix} .venv"))
         setup = len(visitor.taken)
         protect_wines(visitor)
     for name, part, goal in (("of-setup", visitor.taken[:setup], 10), ("after-setup", visitor.taken[setup:], 2)):

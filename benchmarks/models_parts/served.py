@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from benchmarks.figures import Figures
+from benchmarks.figures import Figures, sized
 from benchmarks.model import prompts_of, rows_of
 from dpicl.engine.settings import Settings
 from dpicl.lm.endpoint.protocol import chat_messages, public_prompt
@@ -25,7 +25,7 @@ from dpicl.lm.spec import ModelSpec
 from tests.library.endpoint_server import Habits, Hashes, Pairs, beginnings, serving, truth
 from tests.library.served_model import Chatting, Local, taught, with_template
 
-COMPARED, LESSONS = 500, 400
+COMPARED, LESSONS = sized(500, 4), sized(400, 40)
 TURN = "\n[assistant]\n"
 DELAY = 0.02
 

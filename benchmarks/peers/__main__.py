@@ -2,7 +2,7 @@
 
 A run goes on where it stopped: results are JSON lines in `.dpicl/peers`, or in the folder that DPICL_PEERS_RUN names. One fit has a limit of
 processor time; two run at once. DPICL_PEERS_SEEDS says how many seeds, DPICL_PEERS_PYTHON which interpreter has the peers' packages,
-DPICL_PRIVATE_PGM where private-pgm lies. `python -m benchmarks.peers report` measures nothing.
+DPICL_PRIVATE_PGM where private-pgm lies. `python -m benchmarks.peers tables` measures nothing.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from pathlib import Path
 from queue import Empty, Queue
 from typing import Any
 
-from benchmarks.figures import Figures
+from benchmarks.figures import Figures, bench, sized
 from benchmarks.peers.list_of_systems import EPSILONS, SEEDS, SYSTEMS, System
 from benchmarks.peers.list_of_tables import CONTRACTS, TABLES, write_table
 from benchmarks.peers.report import Result, report
 
-RUN = Path(os.environ.get("DPICL_PEERS_RUN", ".dpicl/peers"))
+RUN = Path(os.environ.get("DPICL_PEERS_RUN", sized(".dpicl/peers", ".dpicl/peers-smoke")))
 RESULTS = RUN / "results.jsonl"
+PYTHON = ".venv-peers/bin/python"
 _WALL_SECONDS = 3600
 Key = tuple[str, str, float, int]
 
@@ -83,7 +84,7 @@ class Run:
             lane.join()
 
     def _lane(self, slow: bool) -> None:
-        peers = os.environ.get("DPICL_PEERS_PYTHON", ".venv-peers/bin/python")
+        peers = os.environ.get("DPICL_PEERS_PYTHON", PYTHON)
         workers = {False: Worker(sys.executable), True: Worker(peers)}
         try:
             for queue in (self.queues[slow], self.queues[not slow]):
@@ -136,14 +137,24 @@ def read_results() -> list[Result]:
     return results
 
 
-def main() -> None:
-    """Measure what is left, then report."""
-    if sys.argv[1:] != ["report"]:
-        Run().measure()
-    figures = Figures()
-    report(read_results(), figures)
-    figures.finish()
+def fits(figures: Figures) -> None:
+    """What is left of the run, if the peers are here."""
+    python = os.environ.get("DPICL_PEERS_PYTHON", PYTHON)
+    if not Path(python).exists():
+        print(f"no peers are installed at {python}: nothing is fitted; expected `make peers`")
+        return
+    Run().measure()
 
+
+def tables(figures: Figures) -> None:
+    """What was found until now."""
+    if not (results := read_results()):
+        print("no fit is there to report")
+        return
+    report(results, figures)
+
+
+PARTS = (fits, tables)
 
 if __name__ == "__main__":
-    main()
+    bench(PARTS)

@@ -18,11 +18,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-EPSILONS, SEEDS = (0.1, 0.5, 1.0, 5.0, 10.0), 5
+from benchmarks.figures import sized
+
+EPSILONS, SEEDS = sized((0.1, 0.5, 1.0, 5.0, 10.0), (1.0,)), sized(5, 1)
 DELTA, ROWS = 1e-6, 10_000
 THE: Literal["gb", "lr"] = "gb"
 OURS = "aim_tabicl"
-LIMIT_SECONDS = 120
+LIMIT_SECONDS = sized(120, 10)
 """Of processor time for one fit and its score."""
 MODEL_MEGABYTES = 1.0
 """AIM's `max_model_size`; with its default, 80, a fit takes hours."""

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 from sklearn import datasets
 
+from benchmarks.figures import sized
 from benchmarks.real_tables import EIGHT, real_table
 from dpicl.baselines import central_design
 from dpicl.contract import Contract
@@ -28,7 +29,7 @@ MOST_TRAIN, MOST_TEST, BINS = 10_000, 5_000, 8
 CONTRACTS = (*EIGHT, "breast_cancer")
 XORS = {f"xor{order}": order for order in (1, 2, 3, 4)}
 WIDE = {"wide20": (20, 800), "wide30": (30, 5_000)}
-TABLES = (*CONTRACTS, "wine", "digits", "regression", *XORS, *WIDE)
+TABLES = sized((*CONTRACTS, "wine", "digits", "regression", *XORS, *WIDE), ("wine",))
 _WINE = "11 14.8 .74 5.8 1.36 3.23 10.6 30 70 162 .98 3.88 .34 5.08 .13 .66 .41 3.58 1.3 13 .48 1.71 1.27 4 278 1680"
 _REGRESSION_CUTS = (100, 200)
 

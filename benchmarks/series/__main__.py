@@ -6,30 +6,18 @@ one part.
 
 from __future__ import annotations
 
-import sys
-
-from benchmarks.figures import Figures
+from benchmarks.figures import bench
 from benchmarks.series import answers, averages, commands, counters, kills, nights, reports
 
-PARTS = {
-    "counters": counters,
-    "nights": nights,
-    "reports": reports,
-    "averages": averages,
-    "commands": commands,
-    "answers": answers,
-    "kills": kills,
-}
-
-
-def main() -> None:
-    """Measure everything, the slow parts last; or the parts that are named."""
-    figures = Figures()
-    for part in (PARTS[name] for name in sys.argv[1:] or PARTS):
-        print(f"measuring {part.__name__.rpartition('.')[2]} …", flush=True)
-        part.measure(figures)
-    figures.finish()
-
+PARTS = (
+    counters.measure,
+    nights.measure,
+    reports.measure,
+    averages.measure,
+    commands.measure,
+    answers.measure,
+    kills.measure,
+)
 
 if __name__ == "__main__":
-    main()
+    bench(PARTS)

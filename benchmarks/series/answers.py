@@ -13,7 +13,7 @@ from fractions import Fraction
 import numpy as np
 
 from benchmarks.answers.chosen_counts import Codes, rows_of, scored
-from benchmarks.figures import Figures
+from benchmarks.figures import Figures, sized
 from benchmarks.real_tables import at_hand, real_table
 from benchmarks.series.counters import ADD, CONTRIBUTIONS, DELTA, EPSILON, LAST, PERIODS, ROWS, TABLES
 from dpicl.mechanisms.noisy_steps import GaussianBudget, GaussianTotal
@@ -27,9 +27,9 @@ from dpicl.tabular.central.spanning_tree import joining_pairs, pair_scores
 from dpicl.tabular.central.spanning_tree import measure as measure_once
 from dpicl.types import PrivateCodes
 
-SEEDS = 5
+SEEDS = sized(5, 1)
 """Of one release, and nights of the naive splitting that are looked at."""
-_DRIFTING_ROWS, _COLUMNS, _BINS = 40_000, 8, 6
+_DRIFTING_ROWS, _COLUMNS, _BINS = sized(40_000, 4_000), 8, 6
 
 
 def measure(figures: Figures) -> None:

@@ -13,7 +13,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from benchmarks.figures import Figures
+from benchmarks.figures import Figures, sized
 from benchmarks.real_tables import at_hand, real_table
 from benchmarks.series.counters import ADD, CONTRIBUTIONS, DELTA, EPSILON, LAST, PERIODS, ROWS, TABLES
 from dpicl.contract.columns import CategoryColumn
@@ -28,7 +28,7 @@ from dpicl.tabular.central.group import assign, partition
 from dpicl.tabular.central.group_vectors import GroupVectors
 from dpicl.types import PrivateTable, ReleasedGroups
 
-SHOTS, SEEDS, MOST = 4, 30, 3.3
+SHOTS, SEEDS, MOST = 4, sized(30, 6), 3.3
 """Groups; draws of one release; and how many times its error the last night's may be."""
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from benchmarks.figures import Figures, children
+from benchmarks.figures import Figures, children, sized
 from benchmarks.series.counters import PERIODS
 from dpicl.engine.one_release import plan_of
 from dpicl.engine.series import release_planned
@@ -22,7 +22,7 @@ from dpicl.engine.settings import Settings
 from tests.harness import Place, new_place
 from tests.library.series_contracts import NAME, series_tree
 
-SHORT, TRIES, ROWS, COLUMNS, BINS = 30, 3, 60_000, 10, 8
+SHORT, TRIES, ROWS, COLUMNS, BINS = sized(30, 8), sized(3, 1), sized(60_000, 2_000), 10, 8
 
 
 def measure(figures: Figures) -> None:

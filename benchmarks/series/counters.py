@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from benchmarks.figures import Figures
+from benchmarks.figures import Figures, sized
 from benchmarks.real_tables import at_hand, real_table
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.mechanisms.continual_counts import ContinualCounts, Contribution
@@ -21,7 +21,7 @@ from dpicl.mechanisms.noisy_steps import GaussianTotal
 from dpicl.randomness import stream
 from dpicl.tabular.central.bins import row_bins, row_encoding
 
-PERIODS, LAST = 365, 30
+PERIODS, LAST = sized(365, 24), sized(30, 3)
 EPSILON, DELTA, ROWS = 2.0, 1e-6, 3
 CONTRIBUTIONS = {"any day": Contribution(ROWS, ROWS), "one a day": Contribution(ROWS, 1)}
 ADD = Neighbours.ADD_OR_REMOVE_ONE

@@ -27,7 +27,7 @@ from typing import Any
 
 import yaml
 
-from benchmarks.figures import Figures
+from benchmarks.figures import Figures, sized
 from benchmarks.speed.fork_server import own_fork_server
 from dpicl.engine.horizon import Horizon
 from dpicl.engine.one_release import plan_of
@@ -38,7 +38,7 @@ from dpicl.methods.gdp_tabicl import GdpTabicl
 from tests.harness import Place, new_place
 from tests.library.series_contracts import NAME, after, series_tree, visits
 
-KILLS, PERIODS, EPSILON = 500, 12, "2"
+KILLS, PERIODS, EPSILON = sized(500, 5), sized(12, 3), "2"
 _CHANGES = ("os.link", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "shutil.rmtree")
 _PATIENCE_SECONDS = 120.0
 _NEVER, _COUNTED = 10**9, "changes"

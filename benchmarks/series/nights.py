@@ -12,14 +12,14 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.figures import Figures, best_of
+from benchmarks.figures import Figures, best_of, sized
 from benchmarks.series.counters import CONTRIBUTIONS, LAST, PERIODS, year
 from dpicl.mechanisms.continual_counts import ContinualCounts
 from dpicl.randomness import system_stream
 from dpicl.tabular.central.graphical_model import NoisyMarginal, graphical_model
 
-SHORT = 30
-MARGINALS, BINS, ROWS_A_NIGHT, ROWS_DRAWN, ROUNDS = 50, 22, 5_000, 16_384, 5
+SHORT = sized(30, 8)
+MARGINALS, BINS, ROWS_A_NIGHT, ROWS_DRAWN, ROUNDS = 50, sized(22, 4), 5_000, 16_384, sized(5, 1)
 SIZES = (BINS,) * (MARGINALS + 1) + (2,)
 CELLS = BINS * BINS * 2
 PAIRS = list(pairwise(range(MARGINALS + 1)))

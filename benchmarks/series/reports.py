@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.figures import Figures
+from benchmarks.figures import Figures, sized
 from benchmarks.real_tables import at_hand, real_table
 from dpicl.contract import Contract
 from dpicl.engine.settings import Settings
@@ -28,7 +28,7 @@ from dpicl.tabular.reports.check import Checker
 from dpicl.tabular.reports.count import count_open
 from dpicl.tabular.reports.schema import Sender
 
-TABLE, REPORTS, FILES, GOAL = "adult", 1_000_000, 20, 30.0
+TABLE, REPORTS, FILES, GOAL = "adult", sized(1_000_000, 2_000), sized(20, 2), 30.0
 DESIGNS = {"subset": 3.0, "pairs": 0.5}
 """Each with an epsilon: answers of one cell; and bits, which are longer to read."""
 _PER_HUNDRED = {"duplicate": 2, "forged": 1, "foreign": 1, "malformed": 1}

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from benchmarks.figures import Figures
+from benchmarks.figures import bench
 from benchmarks.speed import command_speed, file_speed, group_speed, history, ledger_size, ledger_speed, local_speed, query_speed
 
-
-def main() -> None:
-    """From the file to the answer; the longest part last."""
-    figures = Figures()
-    for part in (command_speed, ledger_speed, ledger_size, file_speed, query_speed, local_speed, group_speed):
-        print(f"measuring {part.__name__.rpartition('.')[2]} …", flush=True)
-        part.measure(figures)
-    history.add(figures)
-    figures.finish()
-
+PARTS = (
+    command_speed.measure,
+    ledger_speed.measure,
+    ledger_size.measure,
+    file_speed.measure,
+    query_speed.measure,
+    local_speed.measure,
+    group_speed.measure,
+)
 
 if __name__ == "__main__":
-    main()
+    bench(PARTS, history.add)

@@ -8,9 +8,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks.figures import Figures, best_of, children
+from benchmarks.figures import Figures, best_of, children, sized
 
-ROUNDS = 3
+ROUNDS = sized(3, 1)
 PROTECT = ("protect", "breast_cancer", "--method", "gdp_tabicl", "--epsilon", "1", "--as", "jsonl", "--out")
 COMMANDS = {"budget": (("budget",), 0.8), "run-dry-run": (("run", "demo", "--dry-run"), 2.0), "protect": (PROTECT, 1.2)}
 """{name: (arguments, most seconds)}; a dry run that a first one has asked the model for."""

@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from benchmarks.figures import Figures
+from benchmarks.figures import Figures, sized
 from benchmarks.speed.random_llama import random_llama
 from dpicl.engine.models import public_corpus
 from dpicl.lm.local.tiny import build_tiny_model
 from dpicl.lm.local.transformers_backend import TransformersScorer
 
-NEW_TOKENS, ROUNDS = 60, 3
+NEW_TOKENS, ROUNDS = sized(60, 3), sized(3, 1)
 KIND = "cuda" if torch.cuda.is_available() else "cpu"
 SHAPE, DTYPE, QUERIES, PROMPTS, LOOPED, GOAL = {
     "cpu": ("100M", "float32", 2, 10, 5, 3),

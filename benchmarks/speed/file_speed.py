@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow.parquet as pq
 
 import dpicl
-from benchmarks.figures import Figures, best_of
+from benchmarks.figures import Figures, best_of, sized
 from benchmarks.speed.group_speed import KEYS, NUMBERS, large_content, large_table
 
-ROWS, ROUNDS = 2_000_000, 3
+ROWS, ROUNDS = sized(2_000_000, 20_000), sized(3, 1)
 
 
 def measure(figures: Figures) -> None:

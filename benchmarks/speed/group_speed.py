@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.figures import Figures, best_of
+from benchmarks.figures import Figures, best_of, sized
 from dpicl.contract import Contract, parse_contract
 from dpicl.methods import Options, tabular, unit_of
 from dpicl.pipeline import Cell
@@ -20,7 +20,7 @@ from dpicl.randomness import Draws
 from dpicl.tabular.reading.batches import compact
 from dpicl.types import PrivateTable
 
-ROWS, RATE = 10_000_000, 0.1
+ROWS, RATE = sized(10_000_000, 20_000), 0.1
 SIZES = (2, 7, 16, 7, 14, 6, 5, 2)
 NUMBERS = {"age": (17, 90), "hours": (1, 99), "gain": (0, 99_999), "loss": (0, 4_500)}
 KEYS = ["c0", "c7", "y"]

@@ -19,7 +19,7 @@ from typing import Any
 
 from sqlalchemy import insert, update
 
-from benchmarks.figures import Figures
+from benchmarks.figures import Figures, sized
 from benchmarks.speed.ledger_speed import COST
 from dpicl.accounting.filters import Spent
 from dpicl.accounting.guarantee import Neighbours
@@ -85,7 +85,7 @@ def _records(end: Head, numbers: range, spent: str) -> Iterator[tuple[dict[str, 
         yield (*told, row | won)
 
 
-def measure(figures: Figures, count: int = 100_000, kept: str = "") -> None:
+def measure(figures: Figures, count: int = sized(100_000, 1_000), kept: str = "") -> None:
     """Opening, a charge, the sum of an account and the whole chain, each in seconds of the wall."""
     with ExitStack() as stack:
         folder = Path(kept or stack.enter_context(tempfile.TemporaryDirectory(dir=Path.cwd())))

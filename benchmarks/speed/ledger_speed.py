@@ -9,13 +9,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.figures import Figures
+from benchmarks.figures import Figures, sized
 from dpicl.accounting.accountant import price
 from dpicl.accounting.events import pure
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.accounting.ledger import Account, Ledger, Release
 
-CHARGES, BEFORE = 200, 50
+CHARGES, BEFORE = sized(200, 5), sized(50, 5)
 COST = price(pure(0.25), neighbours=Neighbours.ADD_OR_REMOVE_ONE, unit="row")
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
-from benchmarks.figures import Figures, best_of, seconds
+from benchmarks.figures import Figures, best_of, seconds, sized
 from dpicl.baselines import local_design, local_models
 from dpicl.contract import Contract, parse_contract
 from dpicl.mechanisms.randomised_response import Response, randomise, response
@@ -22,7 +22,7 @@ from dpicl.tabular.local.reconstruct import inverse_matrix, invert
 from dpicl.tabular.reading.encode import LocalEncoding
 from dpicl.types import PrivateTable, ReleasedRows
 
-CLIENTS, COLUMNS, EPSILON = 1_000_000, 13, 5.0
+CLIENTS, COLUMNS, EPSILON = sized(1_000_000, 10_000), 13, 5.0
 MIXED = (2, 7, 16, 7, 14, 6, 5, 2, 12, 3, 3, 9, 2)
 INVERTED = {20: 0.015, 24: 0.4, 26: 2.0}
 """Bits of a domain, and seconds."""

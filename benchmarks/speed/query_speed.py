@@ -9,12 +9,12 @@ from typing import Any
 import psycopg
 import pyarrow as pa
 
-from benchmarks.figures import Figures, best_of
+from benchmarks.figures import Figures, best_of, sized
 from dpicl.contract import parse_contract
 from dpicl.tabular.reading.database import query_batches
 from tests.ledger.postgres import programs, running_postgres
 
-ROWS, ROUNDS, BATCH_ROWS = 500_000, 3, 1 << 17
+ROWS, ROUNDS, BATCH_ROWS = sized(500_000, 5_000), sized(3, 1), 1 << 17
 ADDRESS = "DPICL_BENCH_DATABASE"
 QUERY = "SELECT * FROM measured"
 TABLE = f"""CREATE TABLE measured AS SELECT (n % 90)::smallint AS age, n AS visits, n::bigint * 1000003 AS number,

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.figures import Figures
+from benchmarks.figures import Figures, sized
 from dpicl.contract.text import TextContract
 from dpicl.engine.journal import FileJournal
 from dpicl.engine.models import public_corpus
@@ -45,8 +45,8 @@ from dpicl.text.split import split_texts
 from dpicl.types import PrivateTable
 
 GOAL = 20
-TEXTS, VOTERS, TOKENS, EPSILON = 500, 8, 40, 4.0
-SHARE = 40
+TEXTS, VOTERS, TOKENS, EPSILON = sized(500, 8), sized(8, 2), sized(40, 4), 4.0
+SHARE = sized(40, 4)
 """Texts of which tokens of the plain loop are measured."""
 
 

@@ -18,7 +18,7 @@ from typing import TypeVar
 import numpy as np
 import torch
 
-from benchmarks.figures import Figures
+from benchmarks.figures import Figures, sized
 from benchmarks.speed.random_llama import CONTEXT, SHAPES, random_llama
 from dpicl.lm.local.growing_rows import ROOM, CachedSession
 from dpicl.lm.local.padded_reader import ReadingMode
@@ -32,10 +32,10 @@ BUDGET = {"cpu": 4096, "cuda": 16384}[DEVICE.type]
 SHAPE, DTYPE, APART = {"cpu": ("100M", torch.float32, 1e-4), "cuda": ("7B", torch.bfloat16, 2e-2)}[DEVICE.type]
 VOCABULARY = SHAPES[SHAPE][-1]
 FRESH_GOAL, FIXED_GOAL = 1, 20
-TEXTS, VOTERS, TOKENS = 4, {"cpu": 10, "cuda": 20}[DEVICE.type], 100
+TEXTS, VOTERS, TOKENS = 4, {"cpu": sized(10, 2), "cuda": 20}[DEVICE.type], 100
 FRESH_TEXTS = {"cpu": 1, "cuda": TEXTS}[DEVICE.type]
 """Fresh prompts of several texts are no faster on a CPU, which one text keeps busy."""
-UNITS, ROUNDS, STEPS = 1 << 20, 3, ROOM + 1
+UNITS, ROUNDS, STEPS = 1 << 20, sized(3, 1), ROOM + 1
 RULE = VoteRule("probability", 100, UNITS)
 Sums = dict[int, float]
 Result = TypeVar("Result")

@@ -11,7 +11,7 @@ from typing import Any
 
 import typer
 
-from benchmarks.figures import Figures, best_of, children
+from benchmarks.figures import Figures, best_of, children, sized
 from dpicl.cli.app import app
 
 JSON = (
@@ -29,7 +29,7 @@ JSON = (
     "state restore",
 )
 """Commands whose output a program may want: quotes are `run`, `protect` and `synth` with --dry-run."""
-SECONDS, ROUNDS, LISTED = 1.0, 5, 62
+SECONDS, ROUNDS, LISTED = 1.0, sized(5, 1), 62
 """Most processor time until a name is completed; how often one is; and letters of a line in the list of commands."""
 
 

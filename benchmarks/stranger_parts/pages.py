@@ -8,12 +8,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks.figures import Figures
-from tests.browser import faults, open_tab
+from tests.browser import CHROMIUM, faults, open_tab
 from tests.pages import written_pages
 
 
 def measure(figures: Figures, given: Mapping[str, Path] | None = None) -> None:
     """Of these pages, or of one of every kind, written by small real runs."""
+    if CHROMIUM is None:
+        print("no Chromium is here: pages are not looked at")
+        return
     with TemporaryDirectory(ignore_cleanup_errors=True) as folder, open_tab(Path(folder) / "profile") as tab:
         pages = given or written_pages(Path(folder) / "place")
         found = {name: faults(tab, page) for name, page in pages.items()}

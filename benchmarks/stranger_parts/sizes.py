@@ -17,7 +17,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.figures import Figures, children
+from benchmarks.figures import Figures, children, sized
 from benchmarks.installation.new_user import REPOSITORY, new_visitor
 
 PACKAGES, MEGABYTES, DEMO_MINUTES = 40, 550, 3.0
@@ -39,7 +39,9 @@ def installed(wheel: Path, extra: str, folder: Path) -> tuple[int, float]:
     """Packages and megabytes of the wheel with an extra, or without one."""
     subprocess.run([_PYTHON, "-m", "venv", str(folder)], check=True)
     python = str(folder / "bin" / "python")
-    subprocess.run([python, "-m", "pip", "install", "--quiet", f"{wheel}[{extra}]" if extra else str(wheel)], check=True)
+    subprocess.run(
+        [python, "-m", "pip", "install", "--quiet", *sized((), ("--no-deps",)), f"{wheel}[{extra}]" if extra else str(wheel)], check=True
+    )
     packages, own, compiled = json.loads(subprocess.run([python, "-c", _COUNT], capture_output=True, text=True, check=True).stdout)
     print(
         f"{extra or 'plain'}: {len(packages)} packages, {own:.0f} MB, and {compiled:.0f} MB of bytecode\n  {' '.join(packages)}", flush=True

@@ -24,14 +24,14 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from benchmarks.figures import Figures
+from benchmarks.figures import Figures, sized
 from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.settings import Settings
 from tests.flows.planted import CANARIES, contract, table
 from tests.harness import Place, end, install, new_place, talk
 from tests.leaks import files, hits
 
-MOMENTS = 50
+MOMENTS = sized(50, 2)
 SEED = 20261125
 _RUN = "stopped"
 _TABLES = ("known", "secret")

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from benchmarks.figures import Figures
+from benchmarks.figures import Figures, sized
 from dpicl.engine.artefacts import gathered
 from dpicl.engine.execute import InProcess, run_units
 from dpicl.engine.open_ledger import one_ledger, open_ledger
@@ -35,8 +35,8 @@ from dpicl.engine.state.clean import clean
 from dpicl.report.stages import report_steps
 from tests.harness import Place, World, install, new_place, running_cluster, running_server, shop, shop_rows
 
-DAYS, WHOLE_EVERY, GOAL_MB = 365, 15, 200.0
-ORCHESTRATED = 4
+DAYS, WHOLE_EVERY, GOAL_MB = sized(365, 4), 15, 200.0
+ORCHESTRATED = sized(4, 2)
 """Runs on a real Prefect server."""
 EVENT_DAYS = 7
 """How long a server keeps events: PREFECT_SERVER_EVENTS_RETENTION_PERIOD as it is shipped."""

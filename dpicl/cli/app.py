@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -27,9 +29,17 @@ from dpicl.cli.state import state_app
 from dpicl.cli.stopping import INTERRUPTION, leave_to_python, stoppable
 from dpicl.cli.terminal import QUIET, check_state, say
 from dpicl.engine.settings import Settings
-from dpicl.errors import DpiclError
+from dpicl.errors import DpiclError, ParameterError
 from dpicl.leaving import INTERRUPTED
 from dpicl.printable import filter_streams
+from dpicl.yaml_file import is_number
+
+
+def _written_number(parameter: Any, process: Callable[[Any, Any], Any], context: Any, typed: Any) -> Any:
+    """A number of a command, in the notation of files."""
+    if isinstance(typed, str) and not is_number(typed):
+        raise ParameterError(parameter.opts[-1], repr(typed[:40]), "a number such as 10 or 0.5")
+    return process(context, typed)
 
 
 class _Commands(TyperGroup):
@@ -43,6 +53,8 @@ class _Commands(TyperGroup):
             below += getattr(command, "commands", {}).values()
             for parameter in command.params:
                 parameter.metavar = parameter.metavar or str(parameter.name).upper()
+                if getattr(getattr(parameter, "type_descriptor", None), "annotation", None) in (int, float):
+                    vars(parameter)["process_value"] = partial(_written_number, parameter, parameter.process_value)
             command.params.append(quiet)
 
 
@@ -117,11 +129,19 @@ def budget(
     account: Annotated[str | None, typer.Argument(help="Name of an account. Default: all accounts.", autocompletion=names.accounts)] = None,
     cap: Annotated[float | None, typer.Option(help="Set the account's cap on epsilon, whatever its contract declares.")] = None,
     delta: Annotated[float | None, typer.Option(help="With --cap: the cap on delta. Default: unchanged.")] = None,
+    other_file: Annotated[
+        Path | None, typer.Option(help="State that this file is not the one that the account paid for when that had its device and inode.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what accounts have spent and have left, or set a cap. Of one account, show what each release was charged."""
-    from dpicl.cli.budget import change_cap, print_account, print_accounts
+    from dpicl.cli.budget import change_cap, print_account, print_accounts, state_other_file
 
+    if other_file is not None:
+        if account is None or cap is not None or as_json:
+            raise DpiclError("--other-file needs an account and stands alone; `dpicl budget` lists accounts")
+        state_other_file(account, other_file)
+        return
     if delta is not None and cap is None:
         raise DpiclError("--delta needs --cap: both caps are set together")
     if cap is not None and as_json:

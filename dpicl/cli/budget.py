@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 from rich.console import Console
 
@@ -13,6 +14,7 @@ from dpicl.engine.caps import declared_accounts, differing_caps, refused_contrac
 from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.receipts import write_cap
 from dpicl.engine.settings import Settings
+from dpicl.errors import ParameterError
 
 LONGEST = 12
 """Characters of a parameter that are shown: a model's fingerprint is longer."""
@@ -21,6 +23,13 @@ LONGEST = 12
 def warn_of_caps(accounts: Iterable[Account], settings: Settings, to: Console = console) -> None:
     """Warn of caps in contracts that differ from the ledger's."""
     note(*(f"warning: {sentence}" for sentence in differing_caps(accounts, settings)), to=to)
+
+
+def _warn_of_declared(settings: Settings, to: Console, name: str | None = None) -> None:
+    """The same of all contracts, or of those on one account; and which of them are not compared, as their account is not known."""
+    declared, unknown = declared_accounts(settings)
+    warn_of_caps((account for account in declared if name in (None, account.name)), settings, to)
+    note(*unknown, to=to)
 
 
 def print_accounts(*, as_json: bool) -> None:
@@ -51,11 +60,11 @@ def print_accounts(*, as_json: bool) -> None:
     note(*(f"warning: {sentence}" for sentence in refused_contracts(settings)), to=errors)
     if as_json:
         say_json(lines)
-        warn_of_caps(declared_accounts(settings), settings, errors)
+        _warn_of_declared(settings, errors)
         return
     console.print(table)
     note(f"{records} records, chain intact; epsilon in nats")
-    warn_of_caps(declared_accounts(settings), settings)
+    _warn_of_declared(settings, console)
     note(f"ledger: {place}")
 
 
@@ -86,8 +95,7 @@ def print_account(name: str, *, as_json: bool) -> None:
         say_json(lines)
     else:
         console.print(table)
-    of_it = (account for account in declared_accounts(settings) if account.name == name)
-    warn_of_caps(of_it, settings, errors if as_json else console)
+    _warn_of_declared(settings, errors if as_json else console, name)
 
 
 def change_cap(name: str, epsilon: float, delta: float | None) -> None:
@@ -107,3 +115,18 @@ def change_cap(name: str, epsilon: float, delta: float | None) -> None:
     left = "nothing left to spend" if spent >= epsilon else f"left {number(epsilon - spent)}"
     was = "" if before is None or before.epsilon_cap is None else f" (was {number(before.epsilon_cap)})"
     say(f"{name}: cap {number(epsilon)}{was}, spent {number(spent)}, {left}")
+
+
+def state_other_file(name: str, path: Path) -> None:
+    """State that a file is not the one that the account paid for when that had its device and inode.
+
+    Raises:
+        ParameterError: there is no such file.
+        LedgerError: there is no such account.
+        PrivacyError: the account pays for that file, or never paid for one of this inode.
+    """
+    if not path.exists():
+        raise ParameterError("other-file", path.name, "a file or folder that is there")
+    with open_ledger(Settings.from_environment()) as ledger:
+        ledger.other_file(name, path)
+    say(f"{name}: {path.name} is stated to be another file; an account of its own may pay for it")

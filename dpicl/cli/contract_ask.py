@@ -9,15 +9,16 @@ from typing import Any, TypeVar, cast
 import typer
 
 from dpicl.cli.terminal import split_values
+from dpicl.contract.categories import FALSE, TRUE, written_type
 from dpicl.contract.columns import CategoryColumn, DateColumn, IntegerColumn, RealColumn
 from dpicl.contract.declared import Budget, Person
-from dpicl.contract.draft import DATES, UNNAMED, Draft, DraftColumn, assemble, can_be_named
+from dpicl.contract.draft import DATES, LISTED, UNNAMED, Draft, DraftColumn, assemble, can_be_named
 from dpicl.errors import DeclarationError, DpiclError
-from dpicl.yaml_file import validate
+from dpicl.yaml_file import typed_value, validate
 
 Answer = TypeVar("Answer")
 _NUMBERS: dict[str, type[IntegerColumn | RealColumn]] = {"integer": IntegerColumn, "real": RealColumn, **dict.fromkeys(DATES, DateColumn)}
-_TYPES = ("category", *_NUMBERS, "ignored")
+_TYPES = (*LISTED, *_NUMBERS, "ignored")
 _GAPS = "?"
 
 
@@ -57,7 +58,7 @@ def ask_contract(
         return text
 
     def row_count(text: str) -> int:
-        return validate(Person, {"id_column": "who", "max_rows": text}, "person").max_rows
+        return validate(Person, {"id_column": "who", "max_rows": typed_value(text)}, "person").max_rows
 
     def rows_in_all(text: str) -> int | None:
         if text and not (text.isdecimal() and int(text)):
@@ -68,7 +69,7 @@ def ask_contract(
     draft = assemble(list(described.values()), outcome, values, "the answers", population=total, **others)
     cap = _ask(
         "epsilon that all releases of these rows together may cost",
-        lambda text: cast(float, validate(Budget, {"epsilon": text}, "budget").epsilon),
+        lambda text: cast(float, validate(Budget, {"epsilon": typed_value(text)}, "budget").epsilon),
         epsilon or f"{suggest(draft):g}",
     )
     person = _ask("column that identifies a person, if a person may have several rows; else empty", id_column, "")
@@ -86,9 +87,9 @@ def _ask_label(described: dict[str, DraftColumn], label: str | None, positive: s
         return _one_of(text, described) if text else None
 
     label = _ask("column to predict, or empty for none", outcome, label or "")
-    if label is not None and positive and described[label].type != "category":
+    if label is not None and positive and described[label].type not in LISTED:
         described[label] = _ask_values(DraftColumn(label, "category", nullable=described[label].nullable))
-    if label is None or described[label].type != "category":
+    if label is None or described[label].type not in LISTED:
         return label, ()
     categories = described[label].categories
 
@@ -146,15 +147,18 @@ def _ask_column(name: str, stated: DraftColumn | None = None) -> DraftColumn | N
 def _ask_values(column: DraftColumn) -> DraftColumn:
     def categories(text: str) -> DraftColumn:
         read = validate(CategoryColumn, {"type": "category", "categories": split_values(text)}, column.name)
-        return replace(column, categories=read.categories)
+        return replace(column, categories=read.categories, value_type=written_type(read.categories))
 
     def bounds(text: str) -> DraftColumn:
         stated = split_values(text)
         if len(stated) != 2:
             raise typer.BadParameter(f"expected two comma-separated {'dates' if column.type in DATES else 'numbers'}, the lowest first")
-        read = validate(_NUMBERS[column.type], {"type": column.type, "bounds": stated}, column.name)
+        values = stated if column.type in DATES else [typed_value(one) for one in stated]
+        read = validate(_NUMBERS[column.type], {"type": column.type, "bounds": values}, column.name)
         return replace(column, bounds=(stated[0], stated[1]) if column.type in DATES else read.bounds)
 
+    if column.type == "boolean":
+        return replace(column, categories=(FALSE, TRUE))
     if column.type == "category":
         return _ask(f"{column.name}: all possible categories, comma-separated", categories)
     return _ask(f"{column.name}: lowest and highest value possible, comma-separated", bounds)

@@ -14,7 +14,7 @@ from dpicl.cli.contract_ask import ask_contract
 from dpicl.cli.terminal import note, say
 from dpicl.contract import Contract
 from dpicl.contract.draft import Draft, assemble
-from dpicl.contract.draft_rows import columns_of_rows, missing_marker
+from dpicl.contract.draft_rows import columns_of_rows, missing_marker, person_of_rows
 from dpicl.contract.draft_schema import columns_of_schema
 from dpicl.engine.files import PRIVATE_MODE, PUBLIC_MODE, write_text
 from dpicl.engine.settings import Settings
@@ -23,6 +23,7 @@ from dpicl.files.bounded import read_bytes, read_parquet
 from dpicl.methods import DEFAULTS, Options, unit_of
 from dpicl.pipeline import read_epsilon
 from dpicl.planning.noise import NoisyRelease, noisy_releases
+from dpicl.tabular.reading.arrow_types import check_taken
 from dpicl.tabular.reading.parse import as_text, check_commas, check_distinct
 from dpicl.tabular.reading.read import read_text_table
 
@@ -62,6 +63,8 @@ def write_contract(wanted: NewContract, settings: Settings) -> None:
     kind, count = "draft" if draft.looked or draft.open_count else "contract", len(draft.ignored)
     ignored = f"; {count} {'column is' if count == 1 else 'columns are'} left out under `ignore`" if count else ""
     say(f"{out}: a {kind} of {len(draft.columns)} columns{ignored}", *(f"left out: {line}" for line in draft.left_out))
+    if draft.looked and draft.person is not None:
+        say(f"{draft.person[0]} repeats: the draft protects persons, with at most {draft.person[1]} rows of each")
     if draft.looked:
         advice = (
             f"It was made by looking at the rows of {wanted.file.name}. Replace every line marked LOOKED by what is publicly known, and "
@@ -112,6 +115,9 @@ def _draft(wanted: NewContract, name: str, settings: Settings) -> Draft:
             others["missing"] = marker
             filled = [pc.if_else(pc.equal(column, marker), "", column) for column in rows.columns]
             rows = pa.table(filled, names=rows.column_names)
+        others["person"] = person = person_of_rows(rows, wanted.label)
+        if person is not None:
+            rows = rows.drop_columns([person[0]])
         columns, ignored = columns_of_rows(rows, wanted.label, bool(wanted.positive), wanted.file.name)
         others["ignored"] = {**unread, **ignored}
     draft = assemble(columns, wanted.label, wanted.positive, (wanted.schema or wanted.file).name, population=wanted.population, **others)
@@ -134,6 +140,7 @@ def _rows(place: Path) -> tuple[pa.Table, dict[str, str]]:
     for name, column in zip(table.column_names, table.columns, strict=True):
         floating = pa.types.is_floating(column.type)
         try:
+            check_taken(column.type, "categories", name, place.name)
             texts[name] = as_text(pc.if_else(pc.is_nan(column), None, column) if floating else column, name, place.name)
         except DataError as error:
             unread[name] = error.rule

@@ -21,6 +21,7 @@ from dpicl.engine.settings import Settings
 from dpicl.errors import DeclarationError, DpiclError
 from dpicl.files.objects import SCHEME
 from dpicl.tabular.central.bins import bin_values
+from dpicl.tabular.reading.source import locate
 from dpicl.text.read import find_texts
 from dpicl.yaml_file import read_declaration
 
@@ -172,7 +173,8 @@ def print_data_sets(settings: Settings) -> None:
             available = "remote"  # a store or a database, of which only the address is known
         else:
             is_here = bool(source.bundled) or bool(settings.data and local and (settings.data / local).exists())
-            available = "yes" if is_here or any(settings.cache.glob(f"{name}*")) else "no"
+            found = is_here or locate(settings.contract(name), data_folder=settings.data, cache_folder=settings.cache)
+            available = "yes" if found else "no"
         table.add_row(name, rows_from, available, source.licence)
     for name in settings.text_names():
         try:

@@ -112,6 +112,22 @@ def fetch(contract: ContractName) -> None:
     say(f"{contract}: {path}")
 
 
+@data_app.command("convert")
+def convert(
+    contract: ContractName,
+    folder: Annotated[Path, typer.Argument(help="The folder as it is published: for `sroie`, with box/*.csv and key/*.json.")],
+) -> None:
+    """Make a contract's files below DPICL_DATA from a published folder that is no file of records, once its rows are the published ones."""
+    from dpicl.contract import TextContract
+    from dpicl.engine.converted import convert as convert_folder
+
+    settings = Settings.from_environment()
+    declared = settings.declared(contract)
+    if not isinstance(declared, TextContract):
+        raise DpiclError(f"{contract}: is a table, which is read as it was published; expected a set of texts")
+    say(*(f"{contract}: {path}" for path in convert_folder(declared, folder, settings)))
+
+
 @data_app.command("publish")
 def publish(
     contract: Annotated[str, typer.Argument(help="Name of a contract that says `benchmark: true`.", autocompletion=names.contracts)],

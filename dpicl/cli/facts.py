@@ -9,17 +9,21 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from dpicl.accounting.ledger.anchor import Anchor
+from dpicl.accounting.ledger.database import Database
+from dpicl.accounting.ledger.reading import Readings
 from dpicl.engine.artefacts import PREDICTIONS, RESULTS
 from dpicl.engine.collect import MANIFEST
 from dpicl.engine.files import read_arrays, read_json
 from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.run_folder import read_plan
 from dpicl.engine.settings import Settings
+from dpicl.engine.state_home import KEY, LEDGER
 from dpicl.engine.table_files import read_table
 from dpicl.errors import DpiclError
 from dpicl.methods.tabular_answers import AVERAGED
@@ -159,7 +163,10 @@ class AccountFacts:
 
 
 class LedgerReader:
-    """Verifies the whole chain every time; composes the accounts again only if a record was added."""
+    """Verifies the whole chain every time; composes the accounts again only if a record was added.
+
+    A process that sees no home has no key: it reads the accounts of a ledger on a server as they are, and says nothing of the chain.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -167,22 +174,29 @@ class LedgerReader:
         self._read: tuple[bytes, tuple[AccountFacts, ...]] | None = None
 
     def read(self) -> tuple[bool | None, tuple[AccountFacts, ...]]:
-        """Whether the chain is intact, None without a ledger; and its accounts, if it is."""
-        if not (self._settings.ledger or self._anchor.exists() or (self._settings.home / "ledger.db").exists()):
+        """Whether the chain is intact, None where there is no ledger or no key to check it with; and its accounts, unless it is not."""
+        if not (self._settings.ledger or self._anchor.exists() or (self._settings.home / LEDGER).exists()):
             return None, ()
         try:
+            if self._settings.ledger and not (self._anchor.exists() or (self._settings.home / KEY).exists()):
+                with closing(Database(self._settings.ledger)) as database:
+                    return None, _accounts(Readings(database, b"", Anchor(self._anchor)))
             with open_ledger(self._settings) as ledger:
                 ledger.verify()
                 # Number and hash of the last record, which stands for all before it; no file before the first.
                 end = self._anchor.read_bytes() if self._anchor.exists() else b""
                 if self._read is None or self._read[0] != end:
-                    accounts = []
-                    for account in ledger.accounts():
-                        spent, states = ledger.spent(account.name), Counter({"reserved": 0, "published": 0})
-                        states.update(entry.state for entry in ledger.entries(account.name))
-                        caps = account.epsilon_cap, account.delta_cap
-                        accounts.append(AccountFacts(account.name, spent.epsilon, spent.delta, *caps, dict(states)))
-                    self._read = end, tuple(accounts)
+                    self._read = end, _accounts(ledger)
                 return True, self._read[1]
         except (DpiclError, OSError):
             return False, ()
+
+
+def _accounts(ledger: Readings) -> tuple[AccountFacts, ...]:
+    accounts = []
+    for account in ledger.accounts():
+        spent, states = ledger.spent(account.name), Counter({"reserved": 0, "published": 0})
+        states.update(entry.state for entry in ledger.entries(account.name))
+        caps = account.epsilon_cap, account.delta_cap
+        accounts.append(AccountFacts(account.name, spent.epsilon, spent.delta, *caps, dict(states)))
+    return tuple(accounts)

@@ -37,10 +37,12 @@ def print_forecasts(*, as_json: bool) -> None:
         say_json(lines)
     else:
         console.print(table)
+        series, unknown = series_forecasts(settings)
         note(
             f"{len(scheduled)} scheduled pipelines; epsilon in nats; repeating a release within its period is free; benchmarks have no cap",
             *_uncharged(scheduled),
-            *(one.sentence for one in series_forecasts(settings)),
+            *(one.sentence for one in series),
+            *unknown,
         )
     say(*(f"dpicl: {error.details()}" for error in refused[1:]), to=errors)
     if refused:

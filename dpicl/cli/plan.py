@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from dpicl.cli.json_output.plans import Plan, PlanWay
-from dpicl.cli.terminal import console, counted, new_table, say, say_json, split_values
+from dpicl.cli.terminal import console, counted, new_table, note, say, say_json, split_values
 from dpicl.contract import Contract
 from dpicl.methods import METHODS, tabular
 from dpicl.pipeline import read_epsilon
@@ -49,6 +49,8 @@ def print_plan(contract: Contract, *, rows: int | None, epsilons: str, signal: s
     say("", plan.sentence)
     if plan.command is not None:
         say(plan.command)
+    if contract.source.query is not None:
+        note(f"no database was asked: which account pays, and what it has left, is told by `dpicl protect {contract.name} --dry-run`")
 
 
 def _auc(outlook: Outlook) -> str:

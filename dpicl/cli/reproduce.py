@@ -15,6 +15,7 @@ from dpicl.cli.options import MANY
 from dpicl.cli.terminal import console, new_table, note, say, split_values
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError, ParameterError
+from dpicl.yaml_file import typed_value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,7 +68,7 @@ def reproduce(
         raise ParameterError("paper", paper, f"one of {', '.join(known)}")
     chosen = _chosen(known[paper], tables)
     lists = {"datasets": datasets, "epsilons": epsilons, "shots": shots, "seeds": seeds}
-    changes: dict[str, Any] = {key: split_values(text) for key, text in lists.items() if text is not None}
+    changes: dict[str, Any] = {key: [typed_value(one) for one in split_values(text)] for key, text in lists.items() if text is not None}
     changes |= {} if queries is None else {"queries": queries}
     with Settings.from_environment().entered():
         campaign = Campaign(known[paper], chosen, name or paper, split_values(model), changes, tokens)
@@ -98,6 +99,7 @@ class Campaign:
         self.paper, self.tables, self.name, self.models = paper, tables, name, list(dict.fromkeys(models))
         self._tokens = tokens
         self.missing: dict[str, str] = {}
+        self.stand_ins: dict[str, str] = {}
         wanted = [table for table in paper.tables if table.name in tables]
         pipelines = dict.fromkeys(table.pipeline for table in wanted if table.pipeline)
         if "IV" in tables:  # which compares the runs of two others
@@ -116,7 +118,7 @@ class Campaign:
         """A run on the data sets that the tables print and that are here; None where none is. One that has begun stays as it was planned."""
         from dpicl.engine.pipelines import find_pipeline, load_pipelines
         from dpicl.engine.run_folder import read_plan, run_folder
-        from dpicl.methods.published.cells import ALL_SETS
+        from dpicl.methods.published.cells import ALL_SETS, STAND_INS
 
         settings = Settings.current()
         slug = "".join(letter if letter.isalnum() else "-" for letter in model)[-30:].strip("-")
@@ -124,23 +126,31 @@ class Campaign:
         run_id = f"{self.name}-{pipeline}-{slug}{mark}"
         folder = run_folder(settings, run_id)
         usual = find_pipeline(load_pipelines(settings.pipelines), pipeline)
-        printed = [one for one in usual.datasets if one in self._printed or ALL_SETS in self._printed]
+        sets = (*usual.datasets, *(name for name, stand_in in STAND_INS.items() if stand_in in usual.datasets))
+        printed = [name for name in sets if name in self._printed or ALL_SETS in self._printed]
         begun = read_plan(folder).pipeline.datasets if (folder / "plan.json").exists() else None
-        here = []
-        for dataset in printed:
-            if dataset not in changes.get("datasets", printed):
-                self.missing[dataset] = LEFT_OUT
-            elif begun is not None and dataset not in begun:
-                self.missing[dataset] = f"run {run_id} began without it; choose another --name to run it"
-            elif why := _absent(dataset, settings):
-                self.missing[dataset] = why
-            else:
-                here.append(dataset)
+        here = [name for dataset in printed if (name := self._run_as(dataset, changes.get("datasets", printed), begun, run_id))]
         if not here:
             self.missing[pipeline] = "none of its data sets is here"
             return None
         shorter = {} if self._tokens is None else {"options": _shorter(usual, here, self._tokens)}
         return Part(pipeline, model, run_id, {**changes, **shorter, "datasets": here, "model": model})
+
+    def _run_as(self, dataset: str, chosen: Sequence[str], begun: Sequence[str] | None, run_id: str) -> str:
+        """The data set itself, or what stands in where it is not here; empty where neither can be run."""
+        from dpicl.methods.published.cells import STAND_INS
+
+        if dataset not in chosen:
+            self.missing[dataset] = LEFT_OUT
+            return ""
+        why, stand_in = _not_here(dataset, begun, run_id), STAND_INS.get(dataset)
+        if why and stand_in is not None and not _not_here(stand_in, begun, run_id):
+            note(f"{dataset}: {stand_in} stands in, because {why}")
+            self.stand_ins[dataset] = stand_in
+            return stand_in
+        if why:
+            self.missing[dataset] = why
+        return "" if why else dataset
 
     def look(self) -> None:
         """Say what will be run, what is missing, and about how long it takes."""
@@ -199,7 +209,7 @@ class Campaign:
         folders = {(part.pipeline, part.model): run_folder(settings, part.run_id) for part in self.parts}
         runs = {which: side_of(folder) for which, folder in folders.items() if (folder / "plan.json").exists()}
         contracts = {name: settings.declared(name) for side in runs.values() for name in side.plan.pipeline.datasets}
-        made = Made(runs, tuple(self.models), self.missing, contracts)
+        made = Made(runs, tuple(self.models), self.missing, contracts, self.stand_ins)
         found = verdicts_of(self.paper, self.tables, made)
         page = page_of(self.paper, found, made)
         settings.make_runs()
@@ -227,6 +237,13 @@ def _shorter(pipeline: Pipeline, datasets: Sequence[str], tokens: int) -> dict[s
     shorter = chosen.model_copy(update={**length, "variants": variants})
     options: dict[str, Any] = pipeline.options.model_copy(update={writes: shorter}).model_dump()
     return options
+
+
+def _not_here(dataset: str, begun: Sequence[str] | None, run_id: str) -> str:
+    """Why a run lacks a data set; empty where it has it, or can."""
+    if begun is not None and dataset not in begun:
+        return f"run {run_id} began without it; choose another --name to run it"
+    return _absent(dataset, Settings.current())
 
 
 def _absent(dataset: str, settings: Settings) -> str:

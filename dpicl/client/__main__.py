@@ -24,6 +24,7 @@ from dpicl.randomness import Draws, system_stream
 from dpicl.tabular.reading.contribution import reporting_rows
 from dpicl.tabular.reading.encode import LocalEncoding, encode_clients
 from dpicl.tabular.reports.schema import Sender
+from dpicl.yaml_file import is_number
 
 WALLET = Path.home() / ".dpicl-client.jsonl"
 
@@ -58,6 +59,13 @@ def report_all(contract: Contract, records: Records, options: argparse.Namespace
     return sorted(reports, key=lambda report: str(report["who"]))
 
 
+def _written(name: str, kind: type[int | float], typed: str) -> float:
+    """A number of the command line. Raises ParameterError: it is not written as JSON has it."""
+    if not is_number(typed):
+        raise ParameterError(name, repr(typed[:40]), "a finite number > 0, such as 1 or 0.5")
+    return kind(typed)
+
+
 def _check_positive(name: str, value: float) -> None:
     if not 0 < value < math.inf:
         raise ParameterError(name, value, "a finite number > 0")
@@ -69,15 +77,20 @@ def print_reports(typed: list[str]) -> None:
         prog="python -m dpicl.client", description="Randomise records on this machine, and print reports that may leave it."
     )
     parser.add_argument("contract", type=Path, help="the contract of the table")
-    parser.add_argument("--epsilon", type=float, required=True, help="privacy parameter of a client's answer, however often it is sent")
+    parser.add_argument(
+        "--epsilon",
+        type=partial(_written, "epsilon", float),
+        required=True,
+        help="privacy parameter of a client's answer, however often it is sent",
+    )
     parser.add_argument("--design", choices=DESIGNS, default=DEFAULT_DESIGN, help="which columns a client reports")
-    parser.add_argument("--columns", type=int, help="with subset: number of columns in a report")
+    parser.add_argument("--columns", type=partial(_written, "columns", int), help="with subset: number of columns in a report")
     parser.add_argument(
         "--about", action="append", default=[], metavar="NAME", help="an attribute to ask for (repeatable); all if left out"
     )
     parser.add_argument(
         "--sending-epsilon",
-        type=float,
+        type=partial(_written, "sending-epsilon", float),
         metavar="EPSILON",
         help="add noise to the answer anew for each period, so that each report alone has this smaller privacy parameter",
     )
@@ -87,7 +100,7 @@ def print_reports(typed: list[str]) -> None:
     parser.add_argument("--id", help="a column that identifies clients, if the contract protects rows and there are several clients")
     parser.add_argument(
         "--cap",
-        type=float,
+        type=partial(_written, "cap", float),
         help=f"cap on epsilon of all reports in the wallet, stored there at first use (default {DEFAULT_CAP:g}); "
         "`python -m dpicl.client cap --help` raises it",
     )
@@ -110,7 +123,9 @@ def show_cap(typed: list[str]) -> None:
     description = "Show what a wallet has spent of its cap, or raise the cap."
     parser = argparse.ArgumentParser(prog="python -m dpicl.client cap", description=description)
     parser.add_argument("wallet", type=Path, nargs="?", default=WALLET, help="as in --memory")
-    parser.add_argument("--raise-to", type=float, metavar="EPSILON", help="new cap on epsilon of all reports")
+    parser.add_argument(
+        "--raise-to", type=partial(_written, "raise-to", float), metavar="EPSILON", help="new cap on epsilon of all reports"
+    )
     options = parser.parse_args(typed)
     if options.raise_to is not None:
         _check_positive("raise-to", options.raise_to)

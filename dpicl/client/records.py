@@ -25,7 +25,7 @@ from dpicl.contract.columns import Column
 from dpicl.contract.models import Contract
 from dpicl.errors import DataError
 from dpicl.files.csv_text import read_csv
-from dpicl.tabular.reading.parse import any_value, check_columns, typed_column, typed_table
+from dpicl.tabular.reading.parse import allowed_values, any_value, check_columns, typed_table
 from dpicl.types import PrivateTable
 
 STANDARD_INPUT = "standard input"
@@ -52,16 +52,17 @@ class Records:
             check_columns([name for name in names if name != id_column], contract, STANDARD_INPUT)
 
         columns, replaced = read_csv(content, check, STANDARD_INPUT), 0
+        if not columns.num_rows:
+            raise DataError(STANDARD_INPUT, "has no records; expected at least one")
         allowed = columns
         for name, column in contract.columns.items():
             texts = columns.column(name).combine_chunks()
-            valid = _is_allowed(texts, column)
-            if contract.source.missing is not None:
-                valid &= np.asarray(pc.not_equal(texts, contract.source.missing))
+            valid = allowed_values(columns.column(name), column)
+            valid &= ~np.asarray(pc.is_in(texts, value_set=pa.array(contract.missing_words(name), pa.string())))
             replaced += int(np.count_nonzero(~valid))
             values = pc.if_else(pa.array(valid), texts, stand_in(column))
             allowed = allowed.set_column(allowed.column_names.index(name), name, values)
-        complete = contract.model_copy(update={"source": contract.source.model_copy(update={"missing": None})})
+        complete = contract.refusing().without_missing_words()
         table = typed_table(allowed, complete, STANDARD_INPUT)
         return Records(PrivateTable(table), _ids(columns, table, contract, id_column), replaced)
 
@@ -74,18 +75,6 @@ class Records:
 def stand_in(column: Column) -> str:
     """What a missing or disallowed value is answered with; equation (1)."""
     return "" if column.nullable else any_value(column)
-
-
-def _is_allowed(texts: pa.Array, column: Column) -> np.ndarray:
-    """Which values satisfy the column's rule, by halving."""
-    try:
-        typed_column(pa.chunked_array([texts]), column, "", STANDARD_INPUT)
-        return np.ones(len(texts), bool)
-    except DataError:
-        if len(texts) == 1:
-            return np.zeros(1, bool)
-    half = len(texts) // 2
-    return np.concatenate([_is_allowed(texts[:half], column), _is_allowed(texts[half:], column)])
 
 
 def _ids(columns: pa.Table, table: pa.Table, contract: Contract, id_column: str | None) -> tuple[str, ...]:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
-from typing import Annotated, Any, ClassVar
+from math import isfinite
+from typing import Annotated, Any, ClassVar, cast
 
 from pydantic import (
     AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    GetCoreSchemaHandler,
     SerializationInfo,
     SerializerFunctionWrapHandler,
     StringConstraints,
@@ -19,6 +21,7 @@ from pydantic import (
     model_serializer,
     model_validator,
 )
+from pydantic_core import core_schema
 
 _NAME = r"""[^\s{}\[\]!:,;"'\\/.\x00-\x1f-]"""
 Key = Annotated[str, StringConstraints(pattern=rf"^{_NAME}([^{{}}\[\]!:\"\\\x00-\x1f]{{0,62}}[^\s{{}}\[\]!:\"\\\x00-\x1f])?$")]
@@ -41,11 +44,25 @@ Text = Annotated[str, StringConstraints(min_length=1, max_length=2000)]
 
 
 def as_written(value: Any) -> Any:
+    """A number or boolean as a category's text; anything else as it is."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and isfinite(value):
+        return str(int(value)) if value.is_integer() and abs(value) < 2**63 else repr(value)
+    return str(value) if isinstance(value, int) else value
+
+
+def _whole_as_written(value: Any) -> Any:
     """A whole number as text, as `yaml_file` reads what is written; anything else as it is."""
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+    return value if isinstance(value, bool | float) else as_written(value)
 
 
-Category = Annotated[str, BeforeValidator(as_written), StringConstraints(min_length=1, max_length=200)]
+_CATEGORY = StringConstraints(min_length=1, max_length=200)
+Category = Annotated[str, BeforeValidator(_whole_as_written), _CATEGORY]
+CategoryName = Annotated[str, BeforeValidator(as_written), _CATEGORY]
+"""One of the categories that a column lists, in any type."""
+Part = Annotated[str, BeforeValidator(as_written, json_schema_input_type=str | float | bool), _CATEGORY]
+"""The same in a list: `parts: [[0], [1]]`."""
 
 
 def _as_fraction(value: Any) -> Any:
@@ -58,6 +75,46 @@ def _as_fraction(value: Any) -> Any:
 
 
 Rate = Annotated[Fraction, BeforeValidator(_as_fraction)]
+
+
+_MOST = 2**63
+
+
+def _number(value: Any, expected: str = "a number as JSON writes it, without quotes") -> Any:
+    """Neither a text nor `true`, which pydantic would take for numbers."""
+    if isinstance(value, str | bytes | bool):
+        raise ValueError(f"got {str(value)[:40]!r}; expected {expected}")  # noqa: TRY004 - which pydantic gives file and key
+    if isinstance(value, int) and not -_MOST <= value < _MOST:
+        raise ValueError("got a number beyond 64 bits; expected a smaller one")
+    return value
+
+
+def _whole_number(value: Any) -> Any:
+    return _number(value, "a whole number as JSON writes it, without quotes")
+
+
+def _true_or_false(value: Any) -> Any:
+    if not isinstance(value, bool):
+        raise ValueError(f"got {str(value)[:40]!r}; expected true or false, without quotes")  # noqa: TRY004 - the same
+    return value
+
+
+_AS_THEY_ARE = ("keys_schema", "serialization", "metadata")
+_CHECKS = {"int": _whole_number, "float": _number, "bool": _true_or_false}
+
+
+def _strictly(schema: Any) -> Any:
+    """A schema of pydantic in which numbers, true and false are written in one way each; the keys of a mapping are text in any case."""
+    if isinstance(schema, list | tuple):
+        return type(schema)(_strictly(part) for part in schema)
+    if not isinstance(schema, dict):
+        return schema
+    kind = schema.get("type")
+    if kind == "function-before" and schema["function"].get("function") in _CHECKS.values():
+        return schema
+    if isinstance(kind, str) and kind in _CHECKS:
+        return core_schema.no_info_before_validator_function(_CHECKS[kind], cast(Any, schema))
+    return {name: part if name in _AS_THEY_ARE else _strictly(part) for name, part in schema.items()}
 
 
 TODAY = {"keys": "today"}
@@ -76,6 +133,10 @@ class Frozen(BaseModel):
     """Keys that were added later."""
     earlier: ClassVar[dict[str, str]] = {}
     """{key: its earlier name}; both are read, and the earlier one is serialised."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        return cast(core_schema.CoreSchema, _strictly(handler(source)))
 
     @model_validator(mode="before")
     @classmethod

@@ -12,18 +12,17 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, StringConstraints, WithJsonSchema, field_validator, model_validator
 
-from dpicl.contract.base import Category, Frozen, Name, Text
+from dpicl.contract.base import Frozen, Name, Part, Text
+from dpicl.contract.categories import MISSING as MISSING  # noqa: PLC0414 - part of what this module offers
+from dpicl.contract.categories import BooleanColumn as BooleanColumn  # noqa: PLC0414
+from dpicl.contract.categories import CategoryColumn as CategoryColumn  # noqa: PLC0414
+from dpicl.contract.column_base import AnyColumn, Bins
 
-MISSING = "(missing)"
-"""The last category of a nullable column of categories: no value."""
-Bins = Annotated[tuple[float, ...] | None, Field(min_length=1, max_length=255)]
-"""Rising edges between the bins of a number, from public knowledge."""
 
-
-class NumberColumn(Frozen):
+class NumberColumn(AnyColumn):
     """What all numeric columns have in common."""
 
-    later: ClassVar[tuple[str, ...]] = ("bins", "nullable")
+    later: ClassVar[tuple[str, ...]] = (*AnyColumn.later, "bins", "nullable")
     earlier: ClassVar[dict[str, str]] = {"bins": "levels"}
 
     nullable: bool = False
@@ -136,43 +135,7 @@ class RealColumn(NumberColumn):
         return self
 
 
-class CategoryColumn(Frozen):
-    """Categories from a public list; `texts` gives their wording in prompts."""
-
-    later: ClassVar[tuple[str, ...]] = ("nullable",)
-
-    type: Literal["category"]
-    """Categories."""
-    nullable: bool = False
-    """Whether a value may be missing: the last category is then `(missing)`, and reads as `unknown` unless `texts` words it."""
-    categories: Annotated[tuple[Category, ...], Field(min_length=1, max_length=256)]
-    """All possible values, at most 256, from public knowledge: including those that no row has."""
-    texts: dict[Category, Text] = {}
-    """{category: its wording in prompts}; the category itself where none is given."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _with_missing(cls, content: Any) -> Any:
-        """`(missing)` after the categories of a nullable column."""
-        if isinstance(content, dict) and content.get("nullable") is True and isinstance(stated := content.get("categories"), list | tuple):
-            texts = content.get("texts") or {}
-            worded = {MISSING: "unknown", **texts} if isinstance(texts, dict) else texts
-            return {**content, "categories": [*(one for one in stated if one != MISSING), MISSING], "texts": worded}
-        return content
-
-    @model_validator(mode="after")
-    def _consistent(self) -> CategoryColumn:
-        if MISSING in self.categories and not self.nullable:
-            raise ValueError(f"{MISSING!r} stands for a missing value; expected `nullable: true`, or another category")
-        if len(set(self.categories)) != len(self.categories):
-            raise ValueError("a category is repeated; expected distinct categories")
-        unknown = sorted(set(self.texts) - set(self.categories))
-        if unknown:
-            raise ValueError(f"texts names {unknown[0]!r}; expected only listed categories")
-        return self
-
-
-Column = Annotated[IntegerColumn | RealColumn | DateColumn | CategoryColumn, Field(discriminator="type")]
+Column = Annotated[IntegerColumn | RealColumn | DateColumn | CategoryColumn | BooleanColumn, Field(discriminator="type")]
 
 
 class Rule(Frozen):
@@ -188,7 +151,7 @@ class Rule(Frozen):
     """For numbers: rising cut points, in the column's unit; n of them make n + 1 parts."""
     missing: bool = False
     """For nullable numbers, and required there: one part more, the last, holds the missing values."""
-    parts: tuple[tuple[Category, ...] | Literal["rest"], ...] = ()
+    parts: tuple[tuple[Part, ...] | Literal["rest"], ...] = ()
     """For categories: the categories of each part; together all of them."""
 
     @model_validator(mode="after")
@@ -286,7 +249,7 @@ class Word(Frozen):
     """For numbers in a central template: rising cut points."""
     missing: bool = False
     """For nullable numbers in a central template, and required there: the last text is for missing values."""
-    parts: tuple[tuple[Category, ...] | Literal["rest"], ...] = ()
+    parts: tuple[tuple[Part, ...] | Literal["rest"], ...] = ()
     """For categories in a central template: the categories of each part."""
 
 

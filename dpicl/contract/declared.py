@@ -166,8 +166,19 @@ class Declared(Frozen):
     @property
     def tells_row_count(self) -> bool:
         """Whether the number of rows is public: of a benchmark, and where a row is only ever exchanged for another, at the same time."""
-        exchanged = self.privacy.unit == "row" and self.privacy.neighbours == "replace-one"
-        return self.privacy.budget.benchmark or (exchanged and self.releases.horizon is None)
+        return self.privacy.budget.benchmark or (self.exchanges and self.privacy.unit == "row")
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether what breaks the contract by itself is left out, or mended, where its column does not say: a refusal amid releases would date it."""
+        if self.source.invalid is not None:
+            return self.source.invalid == "leave-out"
+        return self.releases.every != "once" and not self.privacy.budget.benchmark
+
+    @property
+    def exchanges(self) -> bool:
+        """Whether units are only ever exchanged for others, so that none of a table may be left out."""
+        return self.privacy.neighbours == "replace-one" and self.releases.horizon is None and not self.privacy.budget.benchmark
 
     @property
     def takes_back(self) -> bool:

@@ -16,6 +16,7 @@ from decimal import Decimal
 from typing import Any, Literal
 
 from dpicl.contract.base import NAME
+from dpicl.contract.categories import BOOLEANS, ValueType, value_of
 from dpicl.contract.load import parse_contract
 from dpicl.contract.models import Contract
 from dpicl.errors import DataError, ParameterError
@@ -25,7 +26,9 @@ MARK = "# LOOKED: replace by what is publicly known"
 FILL_IN = "# FILL IN: what is publicly known"
 UNNAMED = "a name that a contract cannot write; rename it in the file"
 DATES = ("date", "datetime")
-Kind = Literal["integer", "real", "date", "datetime", "category"]
+Kind = Literal["integer", "real", "date", "datetime", "category", "boolean"]
+LISTED = ("category", "boolean")
+"""Types whose values are listed, and not between bounds."""
 _BARE = re.compile(r"[^\W\d][\w-]*( [\w-]+)*")
 _WORDS = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
 """What some reader of YAML takes for something else than text."""
@@ -35,13 +38,15 @@ _SAMPLED = 100_000
 
 @dataclass(frozen=True)
 class DraftColumn:
-    """One column: numbers or dates between bounds, or categories; a bound of None and no categories have to be filled in."""
+    """One column: numbers or dates between bounds, booleans, or categories; a bound of None and no categories have to be filled in."""
 
     name: str
     type: Kind
     bounds: tuple[float | str | None, float | str | None] = (None, None)
     """Numbers; ISO texts of dates."""
     categories: tuple[str, ...] = ()
+    value_type: ValueType = "category"
+    """In which the categories are written."""
     nullable: bool = False
     note: str = ""
     """What its publisher says of it, for the person who fills it in."""
@@ -49,7 +54,7 @@ class DraftColumn:
     @property
     def is_open(self) -> bool:
         """Whether something has to be filled in."""
-        return not self.categories if self.type == "category" else None in self.bounds
+        return not self.categories if self.type in LISTED else None in self.bounds
 
     @property
     def line(self) -> str:
@@ -58,7 +63,10 @@ class DraftColumn:
         whole, grid = self.type == "integer", ""  # a bound between two whole numbers moves outwards
         least = _json(low) if low is None or isinstance(low, str) else _plain(math.floor(low) if whole else tidy(low))
         most = _json(high) if high is None or isinstance(high, str) else _plain(math.ceil(high) if whole else tidy(high))
-        values = f"categories: {_json(self.categories or None)}" if self.type == "category" else f"bounds: [{least}, {most}]"
+        values = f", bounds: [{least}, {most}]"
+        if self.type in LISTED:
+            stated = [value_of(one, self.value_type) for one in self.categories] or None
+            values = f", categories: {_json(stated)}" if self.type == "category" else ""
         # Decimals and step of real numbers whose bounds are too narrow or too wide for the usual ones.
         if self.type == "real" and isinstance(low, int | float) and isinstance(high, int | float) and high - low > 0:
             digit = math.floor(math.log10(high - low))
@@ -66,7 +74,7 @@ class DraftColumn:
                 grid = f", step: {_plain(10.0 ** (digit - 3))}, decimals: {min(2 - digit, 6)}"
             elif high - low >= 1e12:
                 grid = f", step: {10 ** (digit - 9)}"
-        return f"{_key(self.name)}: {{type: {self.type}, {values}{grid}{', nullable: true' if self.nullable else ''}}}"
+        return f"{_key(self.name)}: {{type: {self.type}{values}{grid}{', nullable: true' if self.nullable else ''}}}"
 
     def filled(self) -> DraftColumn:
         """With something in the place of what has to be filled in, to see whether all else holds."""
@@ -137,6 +145,11 @@ class Draft:
         person = (
             "" if self.person else "# A person may have several rows? privacy: {unit: person, person: {id_column: …, max_rows: …}, …}\n"
         )
+        if self.person and self.looked:
+            person = (
+                f"# {_json(self.person[0])} repeats, as if it named persons: `unit: person` protects all rows of one, of whom at most `max_rows` enter,\n"
+                "# and a release costs that many times a row's. If it names none, take `unit` and `person` out, and put it under `ignore`.\n"
+            )
         sizes = "  # cap of all releases; 1 is enough for thousands of rows\n# population: about how many rows, as publicly known, never counted"
         if self.population is not None:
             sizes = f"  # cap of all releases\npopulation: {self.population}  # as publicly known, never counted"
@@ -175,7 +188,9 @@ def assemble(columns: Sequence[DraftColumn], label: str | None, positive: Sequen
         raise ParameterError("label", label, f"one of the {len(columns)} columns of {where} that a contract can describe")
     if label is not None and positive:
         outcome = by_name[label]
-        if outcome.type != "category":
+        if outcome.type == "boolean":
+            positive = [BOOLEANS.get(one, one) for one in positive]
+        elif outcome.type != "category":
             outcome = by_name[label] = DraftColumn(label, "category", nullable=outcome.nullable, note=outcome.note)
         if outcome.categories and not set(positive) < set(outcome.categories):
             raise ParameterError("positive", ",".join(positive), f"some, but not all, of the values of column {label}")

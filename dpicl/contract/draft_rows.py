@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dpicl.contract.categories import BOOLEANS, FALSE, TRUE, written_type
 from dpicl.contract.columns import MISSING, moment
 from dpicl.contract.draft import UNNAMED, DraftColumn, Kind, can_be_named, tidy
 from dpicl.errors import ParameterError
@@ -23,8 +24,11 @@ _CLASSES = 10
 _NARROW = 1e-5
 """Answers have six decimals at most."""
 _WHOLE, _NUMBER = r"^-?\d+(\.0+)?$", r"^-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
-_CODE = r"^0\d"
-"""Digits that are no number: a postcode, say."""
+_CODE = r"^-?0\d"
+"""Digits that are no number: a postcode, say, or a number to call."""
+_LEADING_ZEROS = (
+    "digits with leading zeros, which a number would lose, as postcodes and numbers to call have them; a category, if all can be listed"
+)
 _DATE, _DAY = r"^\d{4}-\d\d-\d\d", 86_400
 _MARKERS = ("NA", "N/A", "n/a", "na", "NaN", "nan", "NULL", "null", "None", "none", "?", "-", "--", ".", "#N/A", "missing", "unknown")
 """Words that stand for a missing number or date."""
@@ -35,6 +39,12 @@ _LOOKS_LIKE = (
 """{pattern of every value: what else it may be}."""
 _ID = re.compile(r"(.*[\W_])?(id|uuid|index|row|nr|no)", re.IGNORECASE)
 _LEAST_IDS = 20
+_WHO = "patient|person|people|customer|client|subject|participant|respondent|user|member|employee|student|pupil|resident|donor|guest|household|account"
+_PERSON_ID = re.compile(
+    rf"({_WHO})s?([\W_]?(id|uuid|key|code|ref|nr|no|number|num))?|(pid|mrn|ssn|nhs|uid|userid)([\W_]?(nr|no|number))?", re.IGNORECASE
+)
+_MOST_ROWS = 10
+"""Of a person that a draft proposes: a release costs that many times what one row does."""
 
 
 def columns_of_rows(table: pa.Table, label: str | None, positive: bool, where: str) -> tuple[list[DraftColumn], dict[str, str]]:
@@ -61,6 +71,27 @@ def columns_of_rows(table: pa.Table, label: str | None, positive: bool, where: s
         else:
             ignored[name] = look
     return described, ignored
+
+
+def person_of_rows(table: pa.Table, label: str | None) -> tuple[str, int] | None:
+    """The column that seems to say whom a row is about, several rows about one, and how many rows of a person to let in: as many as half of
+    the persons have at most.
+
+    Args:
+        table: as `columns_of_rows` takes it.
+        label: the column to predict, if one is.
+    """
+    found = []
+    for name in table.column_names:
+        filled = table.column(name).filter(pc.not_equal(table.column(name), ""))
+        is_person = _PERSON_ID.fullmatch(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name)) is not None
+        if name == label or not can_be_named(name) or not (is_person or _ID.fullmatch(name)):
+            continue
+        counts = pc.value_counts(filled.combine_chunks()).field("counts").to_numpy()
+        if len(counts) == len(filled) or len(counts) < (_LEAST_IDS if is_person else MOST_CATEGORIES + 1):
+            continue  # a row each, or a few of a kind
+        found.append((not is_person, name, min(_MOST_ROWS, max(2, int(np.median(counts))))))
+    return min(found)[1:] if found else None
 
 
 def missing_marker(table: pa.Table) -> str | None:
@@ -94,8 +125,8 @@ def _column(values: pa.ChunkedArray, name: str, *, predicted: bool = False) -> D
         if len(np.unique(numbers)) == len(numbers) and (follow or _ID.fullmatch(name)):
             return "a whole number of its own in every row, as an identifier has"
     listed = _categories(filled, name, nullable)
-    if pc.any(pc.match_substring_regex(filled, _CODE)).as_py() and isinstance(listed, DraftColumn):
-        return listed
+    if pc.any(pc.match_substring_regex(filled, _CODE)).as_py() and _all(filled, _NUMBER):
+        return listed if isinstance(listed, DraftColumn) else _LEADING_ZEROS
     number = _number(filled, name, nullable) if _all(filled, _NUMBER) else None
     return number or (_date(filled, name, nullable) if _all(filled, _DATE) else None) or listed
 
@@ -149,7 +180,9 @@ def _categories(filled: pa.ChunkedArray, name: str, nullable: bool, *, every: bo
     if len(categories) + nullable > MOST_CATEGORIES or not (every or (listed and 2 * len(counts) <= len(filled))):
         other = next((meaning for pattern, meaning in _LOOKS_LIKE if _all(filled, pattern)), "")
         return other or f"free text, names or more than {MOST_CATEGORIES} categories"
-    return DraftColumn(name, "category", categories=tuple(categories), nullable=nullable)
+    if all(one in BOOLEANS and one.isalpha() for one in categories):
+        return DraftColumn(name, "boolean", categories=(FALSE, TRUE), nullable=nullable)
+    return DraftColumn(name, "category", categories=tuple(categories), value_type=written_type(categories), nullable=nullable)
 
 
 def _all(values: pa.ChunkedArray, pattern: str) -> bool:

@@ -16,6 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from dpicl.contract.base import as_written
+from dpicl.contract.categories import BOOLEANS, FALSE, TRUE, type_of
 from dpicl.contract.columns import moment
 from dpicl.contract.draft import DATES, UNNAMED, DraftColumn, Kind, can_be_named
 from dpicl.errors import DataError, DeclarationError
@@ -28,7 +30,7 @@ _TYPES: dict[str, Kind] = {
     "year": "integer",
     "number": "real",
     "string": "category",
-    "boolean": "category",
+    "boolean": "boolean",
     "date": "date",
     "datetime": "datetime",
     "date-time": "datetime",
@@ -47,13 +49,13 @@ _LONGEST_NOTE = 120
 
 
 def _as_values(value: Any) -> Any:
-    """Values as a row has them, as text; null is no value."""
+    """Values as a row has them; null is no value."""
     if not isinstance(value, list) or any(isinstance(one, dict | list) for one in value):
         raise ValueError(f"got {str(value)[:60]!r}; expected a list of numbers, texts or truth values")
-    return tuple(one if isinstance(one, str) else json.dumps(one) for one in value if one is not None)
+    return tuple(one for one in value if one is not None)
 
 
-_Values = Annotated[tuple[str, ...], BeforeValidator(_as_values)]
+_Values = Annotated[tuple[Any, ...], BeforeValidator(_as_values)]
 
 
 class _Open(BaseModel):
@@ -78,8 +80,8 @@ class _Field(_Open):
     type: str = "string"
     format: str = "default"
     constraints: _Limits = _Limits()
-    true_values: _Values = Field(("true",), alias="trueValues")
-    false_values: _Values = Field(("false",), alias="falseValues")
+    true_values: _Values = Field((TRUE,), alias="trueValues")
+    false_values: _Values = Field((FALSE,), alias="falseValues")
     title: str = ""
     description: str = ""
 
@@ -161,7 +163,7 @@ def _of_parquet(path: Path) -> Iterator[tuple[str, DraftColumn | str]]:
     for field in schema:  # a field that may be null is no evidence: most programs write all of them so
         stored = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
         kind = next((name for name, tests in _ARROW_TYPES.items() if any(test(stored) for test in tests)), "")
-        yield field.name, _column(field.name, kind, _Limits(), ("false", "true"), "")
+        yield field.name, _column(field.name, kind, _Limits(), (FALSE, TRUE), "")
 
 
 def _of_json(path: Path, file: str) -> Iterator[tuple[str, DraftColumn | str]]:
@@ -174,7 +176,7 @@ def _of_json(path: Path, file: str) -> Iterator[tuple[str, DraftColumn | str]]:
         for name, one in validate(_JsonSchema, content, path.name).properties.items():
             kinds = [one.type] if isinstance(one.type, str) else [kind for kind in one.type if kind != "null"]
             kind = one.format if kinds == ["string"] and one.format in ("date", "date-time") else kinds[0] if len(kinds) == 1 else ""
-            yield name, _column(name, kind, one, ("false", "true"), one.description or one.title)
+            yield name, _column(name, kind, one, (FALSE, TRUE), one.description or one.title)
     elif "fields" in keys or "resources" in keys:
         table = validate(_TableSchema, content, path.name) if "fields" in keys else _resource(content, path.name, file)
         for field in table.fields:
@@ -206,9 +208,12 @@ def _column(name: str, kind: str, limits: _Limits, truth: tuple[str, ...], meani
     if not (limits.enum or kind in _TYPES):
         return f"values of type {_printable(kind)}" if kind else "values of no type, or of several"
     note, nullable = _printable(meaning), limits.required is False
-    if limits.enum or _TYPES[kind] == "category":
-        categories = limits.enum or (truth if kind == "boolean" else ())
-        return DraftColumn(name, "category", categories=categories, nullable=nullable, note=note)
+    if limits.enum or kind in ("string", "boolean"):
+        stated = limits.enum or (truth if kind == "boolean" else ())
+        if kind == "boolean" and all(str(as_written(one)) in BOOLEANS for one in stated):
+            return DraftColumn(name, "boolean", categories=(FALSE, TRUE), nullable=nullable, note=note)
+        kinds, texts = type_of(stated), tuple(str(as_written(one)) for one in stated)
+        return DraftColumn(name, "category", categories=texts, value_type=kinds, nullable=nullable, note=note)
     low, high = (_bound(stated, is_date=_TYPES[kind] in DATES) for stated in (limits.minimum, limits.maximum))
     return DraftColumn(name, _TYPES[kind], (low, high), nullable=nullable, note=note)
 

@@ -34,8 +34,9 @@ def accepted(contract: TextContract) -> str:
 def _whole(contract: TextContract) -> TextContract:
     published = contract.source.published
     assert published is not None
+    suffix = f".{published.form}" if published.form else ""
     files = {
-        name: TextFile(file=f"published/{contract.name}/{published.version}/{one.file}", sha256=one.sha256)
+        name: TextFile(file=f"published/{contract.name}/{published.version}/{one.file}{suffix}", sha256=one.sha256)
         for name, one in (("train", published.train), ("test", published.test))
     }
     source = contract.source.model_copy(update={**files, "labels": published.labels, "published": None, "slices": {}})

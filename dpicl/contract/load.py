@@ -13,6 +13,7 @@ from dpicl.contract.editions import edition, edition_names
 from dpicl.contract.models import Contract
 from dpicl.contract.rules import check_public_digest, check_public_queries, check_references
 from dpicl.contract.series import check_series, check_text_series
+from dpicl.contract.sources import ORIGIN_WORDS
 from dpicl.contract.text import FreeText, TextContract
 from dpicl.contract.text_source import PUBLISHED
 from dpicl.errors import DeclarationError, DpiclError
@@ -67,8 +68,10 @@ def _parsed(content: bytes, file: str) -> Contract | TextContract:
 
 
 def contract_digest(contract: Declared) -> str:
-    """SHA-256 of the contract's content, whatever the order and spelling of its YAML; who pays, where and when is no part of it."""
-    excluded: Any = {"account": True, "releases": True, "ledger": True}
+    """SHA-256 of the contract's content, whatever the order and spelling of its YAML; who pays, where and when is no part of it, nor are words
+    on where the rows can be had.
+    """
+    excluded: Any = {"account": True, "releases": True, "ledger": True, "source": set(ORIGIN_WORDS)}
     if contract.version > 1:
         excluded |= {"population": True, "privacy": {"budget": {"epsilon", "delta"}}}
     content = contract.model_dump_json(exclude=excluded)

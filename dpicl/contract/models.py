@@ -36,7 +36,9 @@ class Check(Frozen):
     """One check of the table."""
 
     rule: Literal["in_bounds", "known_categories", "no_missing", "both_labels", "row_count", "unique"]
-    """What must hold; for every suitable column if no `column` is given."""
+    """What must hold; for every suitable column if no `column` is given. `row_count`, `both_labels` and `unique` are about all rows together, and hold
+    of no table unless they are stated: that one fails is a refusal that anybody sees, one exact bit about the table, which no epsilon covers.
+    """
     column: Name | None = None
     """The column to check; `unique` without one is about whole rows."""
     at_least: Annotated[int, Field(ge=1)] | None = None
@@ -57,7 +59,9 @@ class Contract(Declared):
     source: Source
     """Where the rows are, who published them, and under which licence."""
     population: Annotated[int, Field(ge=1)] | None = None
-    """About how many rows there are, as publicly stated, and never as counted: for plans and warnings."""
+    """About how many rows there are, as publicly stated, and never as counted: for plans and warnings; and from 524,289 on a folder or query is
+    read in batches.
+    """
     split: Split | None = None
     """Which rows are held out; a private table usually holds out none."""
     queries: QueryFile | None = None
@@ -73,7 +77,7 @@ class Contract(Declared):
     prompts: Prompts | None = None
     """How rows are written as text."""
     checks: tuple[Check, ...] = ()
-    """Checks beside the default ones, or another severity for one of these."""
+    """Checks beside the default ones, which are all about single values, or another severity for one of these."""
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -135,6 +139,41 @@ class Contract(Declared):
         """Columns that a source must have: the declared ones, the id of the person, the day on which a row arrived, and its sign."""
         person, more = self.privacy.person, (self.source.arrived, self.source.sign)
         return (*self.columns, *([person.id_column] if person else []), *filter(None, more))
+
+    def missing_words(self, column: str) -> tuple[str, ...]:
+        """What stands for a missing value in a column of the source, beside an empty cell."""
+        declared = self.columns.get(column)
+        if declared is not None and declared.missing is not None:
+            return declared.missing
+        return () if self.source.missing is None else (self.source.missing,)
+
+    @property
+    def drops_marked_rows(self) -> bool:
+        """Whether a word for a missing value leaves rows out: one of a column that is not nullable."""
+        gaps = {name for name, column in self.columns.items() if column.nullable}
+        return any(self.missing_words(name) for name in self.read_columns if name not in gaps)
+
+    def fate_of(self, column: str) -> Literal["refuse", "leave-out", "missing", "stand-in"]:
+        """What becomes of a row whose value of this column is none: by that row alone. Where rows are only ever exchanged their number is public,
+        and the column's first category or lower bound stands in for a value that cannot be missing, as it does for a client's.
+        """
+        declared = self.columns.get(column)
+        if declared is None:  # whose row it is, and when it came
+            return "leave-out" if self.leaves_out and not self.exchanges else "refuse"
+        stated = declared.invalid or (("missing" if declared.nullable else "leave-out") if self.leaves_out else "refuse")
+        if stated == "leave-out" and self.exchanges:
+            return "missing" if declared.nullable else "stand-in"
+        return stated
+
+    def refusing(self) -> Contract:
+        """The same for public rows, of which none is left out or mended."""
+        columns = {name: column.model_copy(update={"invalid": None}) for name, column in self.columns.items()}
+        return self.model_copy(update={"columns": columns, "source": self.source.model_copy(update={"invalid": "refuse"})})
+
+    def without_missing_words(self) -> Contract:
+        """The same for rows in which an empty cell alone is a missing value."""
+        columns = {name: column.model_copy(update={"missing": None}) for name, column in self.columns.items()}
+        return self.model_copy(update={"columns": columns, "source": self.source.model_copy(update={"missing": None})})
 
     @property
     def takes_back(self) -> bool:

@@ -8,11 +8,13 @@ from itertools import pairwise
 from math import ceil, prod
 from pathlib import PurePosixPath
 
+from dpicl.contract.categories import category_of
 from dpicl.contract.columns import (
     MISSING,
     Attribute,
     CategoryColumn,
     Column,
+    DateColumn,
     GroupKey,
     IntegerColumn,
     Label,
@@ -21,6 +23,7 @@ from dpicl.contract.columns import (
     Rule,
     Template,
     Word,
+    moment,
 )
 from dpicl.contract.declared import Declared
 from dpicl.contract.models import Contract
@@ -74,10 +77,41 @@ def _check_stated(contract: Contract, file: str) -> None:
     if not contract.features:
         raise DeclarationError(file, "columns", "has no column beside the label", "at least one column to describe a row by")
     for name, column in contract.columns.items():
+        if column.invalid == "missing" and not column.nullable:
+            raise DeclarationError(
+                file, f"columns.{name}.invalid", "is missing of a column without missing values", "`nullable: true` beside it"
+            )
+        _check_missing(contract, name, column, file)
         if not isinstance(column, CategoryColumn) and column.bins is not None:
             _check_cuts(column.bins, column, f"columns.{name}.bins", file)
             if name not in contract.features and (name != contract.label_column or contract.target.kind != "number"):
                 raise DeclarationError(file, f"columns.{name}.bins", "is of no feature", "bins of features, or of a number to predict")
+
+
+def _check_missing(contract: Contract, name: str, column: Column, file: str) -> None:
+    """No word means that a value is missing, and a value: rows that have it would be dropped without a word."""
+    for word in contract.missing_words(name):
+        if isinstance(column, CategoryColumn):
+            is_value, values = (
+                word != MISSING and (word in column.categories or category_of(word, column.categories, column.value_type) is not None),
+                "categories",
+            )
+        else:
+            is_value, values = _lies_within(word, column), "bounds"
+        if is_value:
+            stated = f"columns.{name}.missing" if column.missing is not None else "source.missing"
+            rule = f"has {word!r} among its values, and {stated} says that it stands for a missing one"
+            raise DeclarationError(
+                file, f"columns.{name}.{values}", rule, f"other {values}, or `missing: [...]` in this column, perhaps none"
+            )
+
+
+def _lies_within(word: str, column: IntegerColumn | RealColumn) -> bool:
+    try:
+        value = float(moment(word, column.type) if isinstance(column, DateColumn) else word)
+    except (ValueError, OverflowError):
+        return False
+    return column.bounds[0] <= value <= column.bounds[1]
 
 
 def _check_rules(contract: Contract, file: str) -> None:

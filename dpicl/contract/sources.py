@@ -14,16 +14,27 @@ from pydantic import (
     model_validator,
 )
 
-from dpicl.contract.base import Category, Frozen, Name, Text
+from dpicl.contract.base import Category, CategoryName, Frozen, Name, Text
 
 FilePath = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_./-]*$", max_length=255)]
 _PLACE = r"^(s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/)?[A-Za-z0-9_][A-Za-z0-9_./-]*$"
 
 
+_ALIASES = ("-s3alias", "--ol-s3", ".mrap")
+
+
 def _known_scheme(value: Any) -> Any:
-    scheme, separator, _ = str(value).partition("://")
-    if separator and scheme != "s3":
+    """Of a store there is one spelling of each object and prefix, and one name of each bucket."""
+    scheme, separator, place = str(value).partition("://")
+    if not separator:
+        return value
+    if scheme != "s3":
         raise ValueError(f"got the scheme {scheme[:20]!r}; expected a path below the data folder, or s3://BUCKET/KEY")
+    bucket, *parts = place.removesuffix("/").split("/")
+    if bucket.endswith(_ALIASES):
+        raise ValueError("is the alias of an access point; expected the bucket's own name")
+    if {"", ".", ".."} & set(parts):
+        raise ValueError("has an empty part, `.` or `..` in its key; expected s3://BUCKET/KEY without them")
     return value
 
 
@@ -49,8 +60,14 @@ class Remote(Frozen):
     """(column to add, rows of the first part, its value, value of the other rows)."""
 
 
+ORIGIN_WORDS = ("obtain", "stands_in")
+"""Keys of `Origin` that came later and are words for people: no digest of a contract contains them."""
+
+
 class Origin(Frozen):
     """Who published a data set, and under which licence."""
+
+    later: ClassVar[tuple[str, ...]] = ("invalid", *ORIGIN_WORDS)
 
     title: Text = "Private records"
     """The title under which it was published."""
@@ -58,6 +75,15 @@ class Origin(Frozen):
     """The licence under which it may be used."""
     citation: Text = "none"
     """What to cite; `none` if it was not published."""
+    invalid: Literal["refuse", "leave-out"] | None = None
+    """What becomes of a row, or text, that breaks the contract by itself: `refuse` refuses all of them, which tells that there is one; `leave-out`
+    leaves it out, or makes a value of a nullable column missing. If left out: `refuse` where one release is made, `leave-out` where
+    `releases.every` is a period.
+    """
+    obtain: Text | None = None
+    """Where anyone can get rows that are not shipped, and in which form, in words."""
+    stands_in: Text | None = None
+    """Of what this set takes the place in a paper's tables, and how it differs, in words."""
 
 
 class Query(Frozen):
@@ -72,7 +98,10 @@ class Query(Frozen):
 class Source(Origin):
     """Origin, licence and checksum, and at least one place to get the rows from."""
 
-    later: ClassVar[tuple[str, ...]] = ("folder", "query", "moved_from", "frame", "arrived", "sign", "deliveries", "undelivered")
+    later: ClassVar[tuple[str, ...]] = (
+        *Origin.later,
+        *("folder", "query", "moved_from", "frame", "arrived", "sign", "deliveries", "undelivered"),
+    )
     earlier: ClassVar[dict[str, str]] = {"moved_from": "formerly"}
 
     bundled: Literal["breast_cancer"] | None = None
@@ -110,7 +139,9 @@ class Source(Origin):
     Both count among the person's rows.
     """
     missing: Category | None = None
-    """A word that stands for a missing value, beside an empty cell; rows that have it in a column that is not nullable are dropped."""
+    """A word that stands for a missing value, beside an empty cell, in every column without a `missing` of its own; rows that have it in a column
+    that is not nullable are dropped.
+    """
 
     @model_validator(mode="after")
     def _some_way(self) -> Source:
@@ -154,9 +185,9 @@ class Split(Frozen):
 
     column: Name | None = None
     """The category column of a published split; requires `train` and `test`."""
-    train: Category | None = None
+    train: CategoryName | None = None
     """Its value in training rows, which demonstrations are made from."""
-    test: Category | None = None
+    test: CategoryName | None = None
     """Its value in held-out rows."""
     test_fraction: Annotated[float, Field(gt=0, lt=1)] | None = None
     """The fraction of rows held out at random, if there is no published split; the same rows in every run."""

@@ -212,6 +212,11 @@ class TextContract(Declared):
         return "public" if self.privacy.budget.benchmark or self.source.queries else "none"
 
     @property
+    def tells_row_count(self) -> bool:
+        """See `Declared`: not where a text may be left out for what it holds."""
+        return super().tells_row_count and (self.privacy.budget.benchmark or not self.leaves_out)
+
+    @property
     def is_delivered(self) -> bool:
         """See `Declared`."""
         return self.source.deliveries is not None

@@ -28,12 +28,12 @@ Delta = Annotated[Rate, AfterValidator(_delta)]
 
 
 class TextFile(Frozen):
-    """JSON Lines or CSV, gzipped or not, or Parquet."""
+    """JSON (lines, or one list) or CSV, gzipped or not, or Parquet."""
 
     file: FilePath
     """Path relative to the data folder; texts are read from disk only."""
     sha256: Sha256 | None = None
-    """Public texts only: SHA-256 of the file."""
+    """Public texts only: SHA-256 of the file. Of sets whose contracts come with dpicl the same rows in another order or form are accepted too."""
 
 
 class PublishedFile(Frozen):
@@ -49,6 +49,8 @@ class PublishedFile(Frozen):
 
 class Published(Frozen):
     """A public set of texts, where anyone can download it. It is read as it was published; labels are replaced while it is read."""
+
+    later: ClassVar[tuple[str, ...]] = ("form",)
 
     hub: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][\w.-]*/[\w.-]+$", max_length=200)] | None = None
     """Data set on the Hugging Face hub, `org/name`."""
@@ -66,6 +68,8 @@ class Published(Frozen):
     """The field of the answer, where it differs."""
     labels: dict[Category, Category] = {}
     """{label in the published files: label in the contract}; all others stay as they are."""
+    form: Literal["tagged"] | None = None
+    """`tagged`: lines of words with their slots, such as `a:O comedy:B-Genre film:O`; if left out, what a file's name ends in says its form."""
 
     @model_validator(mode="after")
     def _one_place(self) -> Published:
@@ -119,7 +123,7 @@ SliceName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,39}$")]
 class TextSource(Origin):
     """Files of private texts and of queries, a published set with its slices, or texts that are shipped with a package."""
 
-    later: ClassVar[tuple[str, ...]] = ("queries", "published", "slices", "labels", "deliveries", "undelivered")
+    later: ClassVar[tuple[str, ...]] = (*Origin.later, "queries", "published", "slices", "labels", "deliveries", "undelivered")
 
     train: TextFile | None = None
     """Private texts."""

@@ -1,8 +1,8 @@
 """Which account pays for a contract's rows: the one that the ledger has for where they are.
 
-A budget belongs to a data asset, which is a canonical public address (a path with its links resolved, an object, a
-database), or a name that several contracts share; never to what stands in the rows. A second contract, a link,
-another working directory or another method on the same rows spends from the same account.
+A budget belongs to a data asset, which is a thing and no spelling (a file or folder by all its paths, an object, the database that a server
+says it is), or a name that several contracts share; never to what stands in the rows. A second contract, a link, another working directory
+or another method on the same rows spends from the same account.
 """
 
 from __future__ import annotations
@@ -11,19 +11,15 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from sqlalchemy import make_url
-from sqlalchemy.exc import ArgumentError
-
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.accounting.ledger import Account, Ledger
 from dpicl.contract import Contract, TextContract
 from dpicl.contract.declared import Declared
 from dpicl.contract.editions import edition, edition_names
+from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.settings import Settings
-from dpicl.errors import DpiclError, SourceError
+from dpicl.errors import DpiclError, PrivacyError
 from dpicl.files.objects import SCHEME
-
-_LOCALHOST = ("localhost", "127.0.0.1", "::1", None, "")
 
 
 def stated_account(contract: Declared) -> Account:
@@ -53,7 +49,7 @@ def bind_account(ledger: Ledger, account: Account, contract: Declared, settings:
 
 
 def addresses_of(contract: Declared, settings: Settings) -> tuple[str, ...]:
-    """Where a contract's private rows may be, canonically; reads none. Raises SourceError: a database's variable has no address."""
+    """Where a contract's private rows may be, canonically; reads none. Raises SourceError: no database says which one it is."""
     if isinstance(contract, TextContract):
         texts = contract.source
         if contract.edition_of is not None:  # one asset, whichever edition of it is at hand
@@ -66,22 +62,35 @@ def addresses_of(contract: Declared, settings: Settings) -> tuple[str, ...]:
     assert isinstance(contract, Contract)
     source = contract.source
     if source.query is not None:  # the database, whatever its tables: which of them a statement reads does not follow from its text
-        variable = source.query.url_env
-        try:
-            url = make_url(os.environ.get(variable) or "")
-        except ArgumentError:
-            message = f"{contract.name}: {variable} holds no address of a database; expected one such as postgresql://HOST/DATABASE"
-            raise SourceError(message) from None
-        if url.get_backend_name() == "sqlite":
-            return (f"file:{os.path.realpath(str(url.database))}",)
-        host = "localhost" if url.host in _LOCALHOST else str(url.host).lower().rstrip(".")
-        return (f"{url.get_backend_name()}://{host}:{url.port or 5432}/{url.database}",)
+        from dpicl.tabular.reading.database import database_addresses, earlier_address  # late, because others need no Arrow
+
+        return (*database_addresses(source.query, contract.name), *earlier_address(source.query, contract.name))
     places = [place for place in (source.file, source.folder, source.deliveries, source.moved_from) if place is not None]
     addresses = [place.rstrip("/") if place.startswith(SCHEME) else _path(place, settings) for place in places]
     addresses += [f"frame:{contract.account}"] if source.frame else []
     addresses += [f"bundled:{source.bundled}"] if source.bundled else []
     addresses += [f"{kind}:{remote.id}" for kind, remote in (("openml", source.openml), ("uci", source.uci)) if remote is not None]
     return tuple(addresses)
+
+
+def check_payer(contract: Contract, settings: Settings, addresses: tuple[str, ...]) -> None:
+    """Refuse to read from a database that another account pays for than the one that the contract's charge goes to; of a benchmark, one that
+    is charged. Of an address that leads to several servers each connection may be another's: this one is asked before it gives a row.
+    Raises PrivacyError: it is another one; the next connection may not be.
+    """
+    assert contract.source.query is not None
+    from dpicl.tabular.reading.database import earlier_address
+
+    stated, named = stated_account(contract), contract.account
+    with open_ledger(settings) as ledger:
+        known = (*addresses, *earlier_address(contract.source.query, contract.name))
+        paying = ledger.find_account(stated, known, named=named is not None)
+        if stated.benchmark or (paying is not None and ledger.payer_at(addresses[:1], named=named) == paying.name):
+            return
+    raise PrivacyError(
+        f"{contract.name}: the database that answers now is not the one that its account was told by; expected one server at the address in "
+        f"{contract.source.query.url_env}, or the same command again"
+    )
 
 
 def _path(place: str, settings: Settings) -> str:

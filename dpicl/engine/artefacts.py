@@ -21,6 +21,7 @@ from dpicl.engine.received import read_tallies
 from dpicl.engine.run_folder import UnitFolder, read_plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.table_files import keep_table, kept_table, read_row_groups
+from dpicl.engine.verdicts import VERDICTS
 from dpicl.methods import on_texts, tabular
 from dpicl.methods.tabular_method import Released
 from dpicl.pipeline import Cell
@@ -187,6 +188,7 @@ def finite(value: float) -> float | str:
 
 
 def remove_private(run: Path, settings: Settings) -> None:
-    """Delete a finished run's private files; a run that must go on keeps them."""
+    """Delete a finished run's private rows and what was made of them; a run that must go on keeps them. Verdicts stay."""
     for folder in settings.private_home.glob(f"*/{run.name}"):
-        shutil.rmtree(folder, ignore_errors=True)
+        if folder.parent.name != VERDICTS:
+            shutil.rmtree(folder, ignore_errors=True)

@@ -26,8 +26,8 @@ from dpicl.engine.run_folder import UnitFolder
 from dpicl.engine.settings import Settings
 from dpicl.engine.state_home import KEY
 from dpicl.engine.table_files import keep_table, kept_table
-from dpicl.errors import DataError, RunError
-from dpicl.tabular.reading.batches import Facts, check_batchable, prepare
+from dpicl.errors import RunError
+from dpicl.tabular.reading.batches import Facts, prepare
 from dpicl.tabular.reading.survey import Survey
 from dpicl.types import PrivateTable
 
@@ -102,7 +102,7 @@ class Batches:
         if self._facts_file(number).exists():
             return
         if self.survey is None:
-            raise RunError(f"{self.contract.name}: batch {number} of its query is gone; start a new run")
+            raise RunError(f"{self.contract.name}: a batch of its query is gone; start a new run")
         self.keep(number, self.survey.batch(number, self.contract))
 
     def keep(self, number: int, table: pa.Table) -> None:
@@ -127,9 +127,8 @@ def check_open(folder: Path) -> None:
 
 
 def begin(survey: Survey, contract: Contract, folder: Path) -> str:
-    """Note what there is to prepare; reads no row. Raises DataError: the contract asks for what needs all rows at once."""
-    check_batchable(contract)
-    count = survey.batches(contract)
+    """Note what there is to prepare; reads no row."""
+    count = survey.batches
     _write_index(folder, contract, {"count": count, "place": "batches", "folder": str(survey.folder), "files": survey.as_json()})
     return _in_words(contract, survey.rows, count)
 
@@ -140,15 +139,12 @@ def keep_stream(tables: Iterator[pa.Table], contract: Contract, settings: Settin
     Raises:
         DataError: the rows break the contract.
     """
-    check_batchable(contract)
     folder, name, key = settings.private(contract.name, run.name), f"batches-{secrets.token_hex(4)}", split_key(settings, contract)
     mine, count, rows = settings.private(contract.name, run.name, name), 0, 0
     try:
         for count, table in enumerate(tables, 1):
             rows += table.num_rows
             Batches(contract, mine, 0, None, key).keep(count - 1, table)
-        if not rows:
-            raise DataError("query", "has no rows; expected at least one without a missing value")
         _write_index(folder, contract, {"count": count, "place": name, "folder": "", "files": None})
     finally:
         index = read_json(folder / INDEX) if (folder / INDEX).exists() else {}

@@ -16,12 +16,10 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-import dpicl
 from dpicl.contract import Contract, Declared, TextContract
 from dpicl.contract.editions import edition
 from dpicl.contract.text_source import PUBLISHED
@@ -29,16 +27,15 @@ from dpicl.engine.files import PRIVATE_MODE, read_json, write_json
 from dpicl.engine.settings import HUB, Settings
 from dpicl.errors import DeclarationError, PrivacyError, SourceError
 from dpicl.files.locks import locked
-from dpicl.files.shipped import checked
+from dpicl.files.shipped import PUBLISHED_ROWS, row_digests
 from dpicl.tabular.reading.multiset import table_digest
 from dpicl.tabular.reading.read import rows_digest
-from dpicl.tabular.reading.source import load_source, query_rows
-from dpicl.tabular.reading.survey import survey
+from dpicl.tabular.reading.source import load_source, query_parts
+from dpicl.tabular.reading.survey import in_batches, survey
 from dpicl.text.fetch import FetchedTexts, fetch_texts
-from dpicl.text.read import load_texts, texts_digest
+from dpicl.text.read import find_texts, load_texts, texts_digest
 
 REGISTRY = "benchmarks.json"
-SHIPPED = Path(dpicl.__file__).parent / "methods" / "published" / "digests.json"
 
 
 @dataclass(frozen=True)
@@ -57,8 +54,7 @@ def check_published(contract: Declared, digest: Callable[[], str], settings: Set
     """
     if not contract.privacy.budget.benchmark or _comes_with_a_package(contract):
         return
-    shipped_ones = json.loads((checked("methods/published", SHIPPED.parent) / SHIPPED.name).read_text("utf-8"))
-    published = {*shipped_ones.values(), *(entry["digest"] for entry in _entered(settings).values())}
+    published = {*row_digests().values(), *(entry["digest"] for entry in _entered(settings).values())}
     if digest() not in published:
         raise PrivacyError(
             f"{contract.name}: says `benchmark: true` of rows that are not published; expected `budget: {{epsilon: CAP}}`, or, if anyone may "
@@ -89,16 +85,15 @@ def read_content(contract: Declared, settings: Settings) -> Content:
     if not contract.privacy.budget.benchmark:
         rule = "is of rows with something at stake"
         raise DeclarationError(f"{contract.name}.yaml", "privacy.budget", rule, "`benchmark: true` of public rows")
-    parts: Iterable[pa.Table]  # in batches where they are too many to be read whole
+    parts: Iterable[pa.Table]
     if isinstance(contract, TextContract):
         texts = load_texts(contract, data_folder=settings.data, cache_folder=settings.cache)
         return Content(content_digest(contract, texts), texts.num_rows)
     assert isinstance(contract, Contract)
-    if contract.source.query is not None:
-        rows = query_rows(contract, contract.source.query)
-        parts = [rows] if isinstance(rows, pa.Table) else rows
-    elif (surveyed := survey(contract, settings.data)) is not None and surveyed.batches(contract):
-        parts = (surveyed.batch(number, contract) for number in range(surveyed.batches(contract)))
+    if in_batches(contract) and contract.source.query is not None:
+        parts = query_parts(contract)
+    elif in_batches(contract) and (surveyed := survey(contract, settings.data)) is not None:
+        parts = (surveyed.batch(number, contract) for number in range(surveyed.batches))
     else:
         parts = [load_source(contract, data_folder=settings.data, cache_folder=settings.cache)]
     if not contract.privacy.person:
@@ -172,8 +167,8 @@ def _entered(settings: Settings) -> dict[str, dict[str, Any]]:
 
 
 def published_digests(settings: Settings) -> dict[str, str]:
-    """The digest of every own contract's content that does not come with a package, of a published set of each slice; the shipped ones are the
-    repository's own.
+    """The digest of every own contract's content that does not come with a package, of a published set of each slice, and of none that says no
+    digest of its rows, as whoever holds its licence publishes these; the shipped ones are the repository's own.
     """
     contracts: dict[str, Declared] = {}
     for name in settings.own_names():
@@ -181,10 +176,21 @@ def published_digests(settings: Settings) -> dict[str, str]:
         if isinstance(contract, TextContract) and contract.edition_of is not None:
             stated = contract.edition_of.stated
             contracts |= {f"{name}:{one}": edition(stated, one) for one in stated.source.slices}
-        elif not _comes_with_a_package(contract):
+        elif not _comes_with_a_package(contract) and not _is_without_rows(contract, settings):
             contracts[name] = contract
     return {name: read_content(contract, settings).digest for name, contract in contracts.items()}
 
 
+def _is_without_rows(contract: Declared, settings: Settings) -> bool:
+    """Whether a contract is of texts that nobody may hand on: it pins none, and none are here."""
+    if not isinstance(contract, TextContract) or contract.source.train is None or contract.source.train.sha256 is not None:
+        return False
+    try:
+        find_texts(contract, data_folder=settings.data, cache_folder=settings.cache)
+    except SourceError:
+        return True
+    return False
+
+
 if __name__ == "__main__":
-    SHIPPED.write_text(json.dumps(published_digests(Settings.from_environment()), indent=1) + "\n")
+    PUBLISHED_ROWS.write_text(json.dumps(published_digests(Settings.from_environment()), indent=1) + "\n")

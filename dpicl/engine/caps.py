@@ -10,12 +10,15 @@ from dpicl.accounting.ledger import Account
 from dpicl.engine.accounts import bind_account, stated_account
 from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.settings import Settings
-from dpicl.errors import DeclarationError, DpiclError
+from dpicl.errors import DeclarationError, DpiclError, SourceError
 
 
-def declared_accounts(settings: Settings) -> list[Account]:
-    """Open accounts, as the contracts that can be read declare them."""
+def declared_accounts(settings: Settings) -> tuple[list[Account], list[str]]:
+    """Open accounts, as the contracts that can be read declare them; and a sentence for each contract whose account cannot be told, since no
+    database answers.
+    """
     accounts: list[Account] = []
+    unknown: list[str] = []
     with open_ledger(settings) as ledger:
         opened = {account.name for account in ledger.accounts() if not account.benchmark}
         for name in (*settings.contract_names(), *settings.text_names()) if opened else ():
@@ -23,8 +26,11 @@ def declared_accounts(settings: Settings) -> list[Account]:
                 contract = settings.declared(name)
                 if (contract.account or contract.name) in opened:
                     stated = stated_account(contract)
-                    accounts.append(replace(stated, name=bind_account(ledger, stated, contract, settings).name))
-    return accounts
+                    try:
+                        accounts.append(replace(stated, name=bind_account(ledger, stated, contract, settings).name))
+                    except SourceError as error:
+                        unknown.append(f"{error}; its cap is compared with no account's")
+    return accounts, unknown
 
 
 def refused_contracts(settings: Settings) -> list[str]:

@@ -22,10 +22,12 @@ _FORMULA_STARTS = frozenset("=+-@\t\r\n＝＋－＠")
 
 
 def publish(path: Path, write: Callable[[BinaryIO], object], *, mode: int = PUBLIC_MODE, replace: bool = False) -> Path:
-    """Write `path` through a temporary file in its folder, which is made for the owner alone if the file is; an existing file stays unless
-    `replace`. An OSError leaves nothing behind.
+    """Write `path` through a temporary file in its folder, which is made for the owner alone if the file is, and so are those above; an
+    existing file stays unless `replace`. An OSError leaves nothing behind.
     """
-    path.parent.mkdir(mode=0o700 if mode == PRIVATE_MODE else 0o777, parents=True, exist_ok=True)
+    if not path.parent.exists():
+        for folder in reversed((path.parent, *path.parent.parents)):  # `parents=True` makes these for everybody
+            folder.mkdir(mode=0o700 if mode == PRIVATE_MODE else 0o777, exist_ok=True)
     write_whole(path, write, mode=mode, replace=replace)
     return path
 

@@ -15,7 +15,7 @@ from dpicl.engine.names import PART, is_of
 from dpicl.engine.open_ledger import ledger_key, open_ledger
 from dpicl.engine.payers import account_of
 from dpicl.engine.settings import Settings
-from dpicl.errors import DpiclError, ParameterError
+from dpicl.errors import DpiclError, ParameterError, PrivacyError, SourceError
 from dpicl.methods import METHODS
 
 _MOST = 20
@@ -52,19 +52,25 @@ class SeriesForecast:
         )
 
 
-def series_forecasts(settings: Settings) -> list[SeriesForecast]:
-    """Every horizon that one of the user's contracts, as it is now, was charged for."""
-    forecasts = []
+def series_forecasts(settings: Settings) -> tuple[list[SeriesForecast], list[str]]:
+    """Every horizon that one of the user's contracts, as it is now, was charged for; and a sentence for each contract whose account cannot be
+    told, as where no database answers.
+    """
+    forecasts, unknown = [], []
     for name in settings.own_names():
         try:
             contract = settings.declared(name)
         except DpiclError:  # what is wrong with it is said where it is used
             continue
         if contract.releases.horizon is not None:
-            with open_ledger(settings) as ledger:
-                own = list(_of(ledger, contract, settings))
-                forecasts += [one if len(own) > 1 else replace(one, which="") for one in own]
-    return forecasts
+            try:
+                with open_ledger(settings) as ledger:
+                    own = list(_of(ledger, contract, settings))
+            except (SourceError, PrivacyError) as error:
+                unknown.append(f"{error}; its series is not forecast")
+                continue
+            forecasts += [one if len(own) > 1 else replace(one, which="") for one in own]
+    return forecasts, unknown
 
 
 def _of(ledger: Ledger, contract: Declared, settings: Settings) -> Iterator[SeriesForecast]:

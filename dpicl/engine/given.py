@@ -20,11 +20,13 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from dpicl.accounting.filters import Spent
 from dpicl.accounting.ledger.budget import as_paid
 from dpicl.contract import Contract
+from dpicl.contract.base import TODAY, as_written
 from dpicl.contract.load import parse_contract
 from dpicl.contract.sources import Query
 from dpicl.engine.accounts import addresses_of
@@ -35,6 +37,7 @@ from dpicl.engine.settings import Given, Settings
 from dpicl.errors import DataError, DeclarationError, ParameterError
 from dpicl.files.objects import SCHEME
 from dpicl.methods import METHODS
+from dpicl.tabular.reading.arrow_types import check_types
 from dpicl.tabular.reading.parse import check_columns
 from dpicl.tabular.reading.read import SUFFIXES
 from dpicl.yaml_file import read_yaml
@@ -85,6 +88,7 @@ def given_rows(
     contract, has_cap = _contract({"name": name, **content, **stated}, file, place=place, budget=budget, local=local)
     if table is not None:
         check_columns(table.column_names, contract, contract.name)
+        check_types(table.schema, contract, contract.name)
     return replace(settings, given=Given(contract, table, has_cap))
 
 
@@ -119,9 +123,9 @@ def with_account(plan: Plan, settings: Settings) -> Settings:
     addresses = addresses_of(contract, settings)
     with open_ledger(settings) as ledger:
         accounts = {account.name: account for account in ledger.accounts()}
-        paying = [name for name in accounts if set(addresses) & set(ledger.addresses(name))]
-        own = contract.account or next(iter(paying), contract.name)
-        if contract.account is None and not paying and own in accounts:
+        paying = ledger.payer_at(addresses, named=contract.account)
+        own = contract.account or paying or contract.name
+        if contract.account is None and paying is None and own in accounts:
             own = f"{own[:32]}_{hashlib.sha256(' '.join(addresses).encode()).hexdigest()[:6]}"
     changed: dict[str, Any] = {"account": own}
     if not settings.given.has_cap:
@@ -136,7 +140,8 @@ def with_account(plan: Plan, settings: Settings) -> Settings:
 def _content(schema: Schema) -> tuple[dict[str, Any], str]:
     """A schema as a contract's file has it, and its name in messages."""
     if isinstance(schema, Contract):
-        return json.loads(schema.model_dump_json()), f"{schema.name}.yaml"
+        columns = json.loads(schema.model_dump_json(include={"columns"}, context=TODAY))  # whose categories have a type there
+        return json.loads(schema.model_dump_json()) | columns, f"{schema.name}.yaml"
     if isinstance(schema, str | PathLike):
         content, file = read_yaml(Path(schema)), Path(schema).name
     else:
@@ -150,7 +155,7 @@ def _content(schema: Schema) -> tuple[dict[str, Any], str]:
 
 
 def _plain(value: Any) -> Any:
-    """A schema of Python as YAML would have it: dates and members of lists that are true or false as texts, arrays as lists."""
+    """A schema of Python as YAML would have it: dates as texts, arrays as lists, and so booleans in a list that has other members."""
     if isinstance(value, Mapping):
         return {key: _plain(one) for key, one in value.items()}
     if isinstance(value, date):
@@ -158,7 +163,12 @@ def _plain(value: Any) -> Any:
     if not isinstance(value, str | bytes) and hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, list | tuple):
-        return [str(one).lower() if isinstance(one, bool) else _plain(one) for one in value]
+        members = [_plain(one) for one in value]
+        return (
+            members
+            if all(isinstance(one, bool) for one in members)
+            else [as_written(one) if one is True or one is False else one for one in members]
+        )
     return value
 
 
@@ -189,7 +199,7 @@ def as_arrow(rows: Any) -> pa.Table:
             return pa.Table.from_batches([rows])
         if pandas is not None and isinstance(rows, pandas.DataFrame):
             columns = list(zip(map(str, rows.columns), (rows.iloc[:, place] for place in range(rows.shape[1])), strict=True))
-            return pa.Table.from_arrays([_column(name, values) for name, values in columns], names=[name for name, _ in columns])
+            return pa.Table.from_arrays([column_of(name, values) for name, values in columns], names=[name for name, _ in columns])
         if hasattr(rows, "__arrow_c_stream__"):
             return pa.table(rows)
     except pa.ArrowException:
@@ -198,7 +208,7 @@ def as_arrow(rows: Any) -> pa.Table:
     raise ParameterError("rows", f"<{type(rows).__name__}>", expected)
 
 
-def _column(name: str, values: Any) -> pa.Array:
+def column_of(name: str, values: Any) -> pa.Array:
     """One column of a DataFrame. Of Python objects every cell is written as a text by its own type, whatever the other cells are."""
     try:
         if hasattr(values, "cat") and values.cat.categories.dtype == object:
@@ -213,7 +223,8 @@ def _column(name: str, values: Any) -> pa.Array:
 
 def _cell(value: Any) -> str:
     """As CSV would hold it. Raises TypeError: it is no number, text, truth value, date or time."""
-    value = value.item() if hasattr(value, "item") else value  # of numpy
+    if isinstance(value, np.generic):  # a time of numpy's would be a plain number where Python has none as exact
+        value = value.astype("datetime64[us]").item() if value.dtype.kind == "M" else value.item() if value.dtype.kind != "m" else None
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):

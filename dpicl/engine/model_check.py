@@ -12,7 +12,7 @@ import numpy as np
 from dpicl.engine.models import public_corpus
 from dpicl.engine.settings import Settings
 from dpicl.engine.stages.probe import tolerance_of
-from dpicl.errors import DpiclError
+from dpicl.errors import DpiclError, ModelError
 from dpicl.lm.isolation import public_answer
 from dpicl.lm.models import estimated_memory, number_format, open_scorer, open_tabular
 from dpicl.lm.requests import CONTINUATIONS, Scorer, TextGenerator, prompt
@@ -27,6 +27,7 @@ PROMPTS = [
 ]
 PROMPTS += [prompt([_EXAMPLE.format(30 + 7 * line) + CONTINUATIONS[line % 2] for line in range(4)], _EXAMPLE.format(63))]
 """Of several lengths, and two that share a beginning."""
+_BEGUN = (" 1", " 10", " 100")
 _RULE = VoteRule("probability", 30, 1 << 20)
 _NEW_TOKENS = 8
 
@@ -65,6 +66,8 @@ def _steps(spec: ModelSpec, settings: Settings) -> Iterator[Step]:
         where = getattr(scorer, "device", "cpu")
         yield Step("loads", True, f"{number_format(spec)} on {where}, {seconds:.1f} s{'' if about.trained else '; random weights'}")
     yield _scores(scorer, spec)
+    if spec.kind == "endpoint" or spec.kind in IN_PROCESS:
+        yield _exclusive(scorer, spec)
     yield from _votes(scorer, spec)
     if isinstance(scorer, TextGenerator):
         yield _writes(scorer, spec)
@@ -97,6 +100,19 @@ def _scores(scorer: Scorer, spec: ModelSpec) -> Step:
     sent = f"; {tally(PROMPTS, CONTINUATIONS)['calls'] / len(PROMPTS):.3g} requests a prompt, with those of the probe" if tally else ""
     reads = f"; read by {scorer.reads}" if hasattr(scorer, "reads") else ""
     return Step("scores labels alike, alone and together", True, f"apart by {np.abs(alone - together).max():.1g} nats{reads}{sent}")
+
+
+def _exclusive(scorer: Scorer, spec: ModelSpec) -> Step:
+    """Of labels of which one begins another only one can be said; a server that cannot be asked for them can be used for others."""
+    check = "scores labels of which one begins another"
+    try:
+        alone = np.concatenate([public_answer(spec.name, lambda one=one: scorer.score([one], _BEGUN)) for one in PROMPTS[:2]])  # type: ignore[misc]
+    except ModelError as error:
+        if spec.kind == "endpoint":
+            return Step(check, True, f"no: {error}")
+        raise
+    check_scores(scorer.description, alone, scorer.score(PROMPTS, _BEGUN)[:2], tolerance=tolerance_of(spec))
+    return Step(check, True, "with what ends them")
 
 
 def _votes(scorer: Scorer, spec: ModelSpec) -> Iterator[Step]:

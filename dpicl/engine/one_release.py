@@ -29,6 +29,7 @@ from dpicl.engine.plan import begin, periods_of
 from dpicl.engine.run_folder import BEGIN_LOCK, ONE_RELEASE, ONE_RELEASE_TITLE, RELEASE_LOCK, Plan, UnitFolder, open_unit, run_folder
 from dpicl.engine.settings import Settings
 from dpicl.engine.stages.probe import check_reading
+from dpicl.engine.verdicts import remove_verdicts
 from dpicl.errors import ParameterError
 from dpicl.files.locks import is_free, locked
 from dpicl.leaving import passing
@@ -94,6 +95,7 @@ def private_rows(dataset: str, run: Path, settings: Settings) -> Iterator[None]:
                 yield
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+            remove_verdicts(run.name, settings)
 
 
 def sweep_private(settings: Settings) -> None:
@@ -106,6 +108,7 @@ def _sweep(settings: Settings) -> None:
     for left in settings.private_home.glob(f"*/{_PREFIX}*"):
         if (left / RELEASE_LOCK).exists() and is_free(left / RELEASE_LOCK):  # a run may have such a name
             shutil.rmtree(left, ignore_errors=True)
+            remove_verdicts(left.name, settings)
 
 
 def plan_of(

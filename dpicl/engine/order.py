@@ -97,11 +97,12 @@ def published(run: str, unit_key: str) -> Iterator[Group]:
     unit = plan.units[unit_key]
     if plan.pipeline.reports is not None:
         return
-    if unit.method in TABULAR_SERIES and METHODS[unit.method].is_series(open_unit(run, unit_key).declared):
+    method = METHODS[unit.method]
+    if unit.method in TABULAR_SERIES and method.is_series(open_unit(run, unit_key).declared):
         yield [Step(advance, (run, unit_key))]
         return
     yield [Step(charge, (run, unit_key))]
-    if parts := parts_of(run, unit.dataset):
+    if isinstance(method, TabularMethod) and method.takes_batches and (parts := parts_of(run, unit.dataset)):
         yield [Step(count, (run, unit_key, part, parts)) for part in range(parts)]
     for stage in (*drawing_stages(unit.method), release):
         yield [Step(stage, (run, (unit_key,) if stage.together else unit_key))]

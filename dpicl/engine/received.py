@@ -28,7 +28,7 @@ from dpicl.engine.files import read_arrays, write_arrays
 from dpicl.engine.pipelines import Pipeline, Reports, load_pipelines
 from dpicl.engine.run_folder import Plan, UnitFolder, read_plan
 from dpicl.engine.settings import Settings
-from dpicl.errors import DataError, DpiclError, ParameterError, PrivacyError
+from dpicl.errors import DpiclError, ParameterError, PrivacyError
 from dpicl.files.objects import SCHEME
 from dpicl.methods import tabular
 from dpicl.methods.collection import Collection
@@ -184,12 +184,9 @@ def count_collection(
     folder: Path | None = None,
     progress: Callable[[int, int], Any] = lambda done, total: None,
 ) -> Counts:
-    """The counts of the reports to a collection; the arguments are those of `count_open`. Raises DataError: no report counts."""
+    """The counts of the reports to a collection, perhaps none; the arguments are those of `count_open`."""
     checker = Checker(collection.name, collection.sent_questions, period)
-    counts = count_open(place, checker, close=close, folder=folder, progress=progress)
-    if not counts.tally.clients:
-        raise DataError(collection.contract.name, f"no report counts: {counts.received}")
-    return counts
+    return count_open(place, checker, close=close, folder=folder, progress=progress)
 
 
 def write_counted(run: Path, dataset: str, tallies: Mapping[str, Tally], counted: Sequence[Counted]) -> None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -59,6 +60,10 @@ def check_shared(contracts: Iterable[Declared], settings: Settings) -> None:
         )
 
 
+_ELSEWHERE = frozenset({"dbname", "host", "hostaddr", "port", "service"})
+"""Parameters in an address by which it leads to another place than it names."""
+
+
 def check_ledger(contract: Declared, settings: Settings) -> None:
     """Refuse, with a LedgerRefusedError, to charge rows elsewhere than in the ledger that their contract names."""
     if contract.ledger is None:
@@ -68,7 +73,8 @@ def check_ledger(contract: Declared, settings: Settings) -> None:
     except ArgumentError:
         raise LedgerRefusedError("DPICL_LEDGER: is no database URL; expected postgresql://…") from None
     one, other = ((url.get_backend_name(), url.host, url.port or 5432, url.database) for url in (used, named))
-    if one != other:
+    leads_elsewhere = _ELSEWHERE & set(used.query) or any(os.environ.get(name) for name in ("PGHOSTADDR", "PGSERVICE"))
+    if one != other or leads_elsewhere:
         raise LedgerRefusedError(f"{contract.name}: is charged in the ledger {contract.ledger} only; expected that one in DPICL_LEDGER")
 
 

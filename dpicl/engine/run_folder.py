@@ -3,6 +3,8 @@
 runs/<run_id>/plan.json                      pipeline, units and model, written first
 runs/<run_id>/units/<unit>/…                 released artefacts, prompts, scores, results
 runs/<run_id>/manifest.json, results.csv, timings.csv, report.html, report.md
+
+What it says of private rows without noise is kept apart (`verdicts`).
 """
 
 from __future__ import annotations

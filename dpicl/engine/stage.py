@@ -20,8 +20,11 @@ from typing import Any, Literal
 from dpicl.engine.files import write_json
 from dpicl.engine.logs import stage_log
 from dpicl.engine.run_folder import UnitFolder, open_unit, settings_of_run
+from dpicl.engine.settings import Settings
+from dpicl.engine.verdicts import Verdicts
 from dpicl.errors import DataError, DpiclError, RunError
 from dpicl.installed import extra_of
+from dpicl.pipeline import parts_of
 
 _OF_A_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
 """Of these errors the file is named, which tells of no row: what to make room on."""
@@ -30,12 +33,19 @@ Place = Literal["owner", "worker", "model worker"]
 
 
 @contextmanager
-def timed(run: Path, owner: str, stage: str, part: str = "") -> Iterator[None]:
-    """Store how long a stage (or a part of it) of a unit or data set took; the last attempt counts."""
+def timed(run: Path, owner: str, stage: str, part: str = "", *, reads_rows: bool = True) -> Iterator[None]:
+    """Store how long a stage (or a part of it) of a unit or data set took; the last attempt counts. Where it reads private rows, its time
+    goes by them, and is stored for their holder alone.
+    """
     started, worked = time.perf_counter(), time.process_time()
     yield
     taken = {"seconds": time.perf_counter() - started, "processor_seconds": time.process_time() - worked}
-    write_json(run / "timings" / owner / f"{stage}{part}.json", {"owner": owner, "stage": stage, **taken}, replace=True)
+    file, content = f"timings/{owner}/{stage}{part}.json", {"owner": owner, "stage": stage, **taken}
+    if not reads_rows:
+        write_json(run / file, content, replace=True)
+        return
+    settings, named = Settings.current(), parts_of(owner)
+    Verdicts.of(run, settings.declared(owner if named is None else named[1]), settings).write(file, content)
 
 
 class StageFailed(Exception):
@@ -108,9 +118,11 @@ def stage(name: str, label: str, place: Place = "worker", *, together: bool = Fa
 
 
 def unit_stage(
-    name: str, output: str | Callable[[UnitFolder], str], place: Place = "worker", *, private: bool = False
+    name: str, output: str | Callable[[UnitFolder], str], place: Place = "worker", *, private: bool = False, reads_rows: bool = True
 ) -> Callable[[Callable[[UnitFolder], str]], Stage]:
-    """Make a stage of a unit, a function of its folder that gives a line of counts: done once `output` stands in the (private) folder."""
+    """Make a stage of a unit, a function of its folder that gives a line of counts: done once `output` stands in the (private) folder. One
+    that reads no rows still may where held-out ones are queries.
+    """
 
     def decorate(function: Callable[[UnitFolder], str]) -> Stage:
         def once(run: str, unit_key: str) -> str:
@@ -118,7 +130,7 @@ def unit_stage(
             file = output if isinstance(output, str) else output(folder)
             if ((folder.private if private else folder.path) / file).exists():
                 return "already done"
-            with timed(folder.run, unit_key, name):
+            with timed(folder.run, unit_key, name, reads_rows=reads_rows or folder.declared.evaluation == "charged"):
                 return function(folder)
 
         once.__doc__, once.__module__ = function.__doc__, function.__module__

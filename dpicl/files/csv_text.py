@@ -4,60 +4,98 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from dpicl.errors import DataError
+from dpicl.holder import tell_left_out
 
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _LONGEST_ROW = 1 << 20
+_END = b"\x1fend\x1f"
+"""In every field of a row behind the last one."""
 _NO_CSV = "is not well-formed CSV; expected closed quotes and rows under 1 MiB"
 
 
-def read_csv(data: bytes, check: Callable[[list[str]], object], where: str) -> pa.Table:
-    """All columns as text: shape (rows, columns).
+def read_csv(data: bytes, check: Callable[[list[str]], Collection[str] | None], where: str, *, leave_out: bool = False) -> pa.Table:
+    """Columns as text: shape (rows, columns).
 
     Args:
-        check: is given the header's names, and may refuse them.
+        check: is given the header's names, and may refuse them; it gives those that are needed, or None for all.
+        leave_out: whether rows with too many or too few fields, and those with other bytes than UTF-8 in a column that is needed, are left out,
+            each by itself, in place of a refusal.
 
     Raises:
         DataError: the content is not UTF-8 or not well-formed CSV, or rows are ragged.
     """
-    data = data.removeprefix(_BYTE_ORDER_MARK)
+    data = data.removeprefix(BYTE_ORDER_MARK)
     beginning = data[:_LONGEST_ROW]  # alone: a file that is one long line is refused before it is copied
     if len(data) > _LONGEST_ROW:
         beginning = beginning[: max(beginning.rfind(b"\n"), beginning.rfind(b"\r")) + 1]
         if not beginning:
             raise DataError(where, _NO_CSV)
-    utf8(data, where)
+    if not leave_out:
+        utf8(data, where)
     try:
-        names = next(csv.reader(io.StringIO(beginning.decode(), newline=""), strict=True), [])
+        names = next(csv.reader(io.StringIO(beginning.decode(errors="replace"), newline=""), strict=True), [])
     except csv.Error:
         raise DataError(where, "has a first line that is not CSV; expected a header") from None
-    check(names)
-    ragged: list[int] = []
+    needed = check(names)
+    table, ragged = _parsed(data, names, where, longest_row=len(data) + _LONGEST_ROW if leave_out else _LONGEST_ROW)
+    if ragged and not leave_out:
+        rows = f"{ragged} of {ragged + table.num_rows} rows"
+        raise DataError(where, f"some rows are ragged; expected {len(names)} fields in each", detail=rows)
+    texts = _decoded(table if needed is None else table.select(list(needed)))
+    tell_left_out(where, left_out=ragged + table.num_rows - texts.num_rows)
+    return texts
 
-    def note(row: pa_csv.InvalidRow) -> str:
-        ragged.append(row.actual_columns)
+
+def _parsed(data: bytes, names: list[str], where: str, *, longest_row: int) -> tuple[pa.Table, int]:
+    """All columns as bytes, and how many rows have another number of fields. Raises DataError: rows do not end, or a quote is never closed."""
+    ragged = 0
+
+    def note(_: pa_csv.InvalidRow) -> str:
+        nonlocal ragged
+        ragged += 1
         return "skip"
 
+    # A header alone needs its end of line; a blank line is skipped; a row of our own comes last, unless a quote before it is open.
+    ended = b"".join((data, b"\n", b",".join([_END] * len(names)), b"\n"))
     try:
         table = pa_csv.read_csv(
-            pa.BufferReader(data + b"\n"),  # a header alone needs its end of line; a blank line is skipped
+            pa.BufferReader(ended),
+            read_options=pa_csv.ReadOptions(block_size=longest_row),
             parse_options=pa_csv.ParseOptions(newlines_in_values=True, invalid_row_handler=note),
-            convert_options=pa_csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False),
+            convert_options=pa_csv.ConvertOptions(column_types=dict.fromkeys(names, pa.binary()), strings_can_be_null=False),
         )
     except pa.ArrowException:
         raise DataError(where, _NO_CSV) from None
-    if ragged:
-        raise DataError(
-            where,
-            f"some rows are ragged; expected {len(names)} fields in each",
-            detail=f"{len(ragged)} of {len(ragged) + table.num_rows} rows",
-        )
-    return table
+    if not table.num_rows or any(column[-1].as_py() != _END for column in table.columns):
+        raise DataError(where, _NO_CSV)
+    return table.slice(0, table.num_rows - 1), ragged
+
+
+def _decoded(table: pa.Table) -> pa.Table:
+    """Columns of bytes as text, without the rows that are none."""
+    kept = np.ones(table.num_rows, dtype=bool)
+    for column in table.columns:
+        try:
+            column.cast(pa.string())
+        except pa.ArrowInvalid:
+            kept &= np.fromiter(map(_is_utf8, column.to_pylist()), dtype=bool, count=table.num_rows)
+    table = table if kept.all() else table.filter(pa.array(kept))
+    return table.cast(pa.schema([(name, pa.string()) for name in table.column_names]))
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def utf8(data: bytes, where: str) -> str:

@@ -30,6 +30,16 @@ if TYPE_CHECKING:
 SCHEME = "s3://"
 _KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+_BUCKETLESS = {
+    "amazonaws.com": r"s3(-[a-z0-9-]+)?(\.dualstack)?(\.[a-z]{2}(-[a-z]+)+-\d)?|bucket\.vpce-[a-z0-9-]+\.s3\.[a-z0-9-]+\.vpce",
+    "amazonaws.com.cn": r"s3(\.dualstack)?\.cn-[a-z]+-\d",
+    "googleapis.com": r"storage",
+    "digitaloceanspaces.com": r"[a-z]{3}\d",
+    "r2.cloudflarestorage.com": r"[0-9a-f]{32}(\.[a-z]+)?",
+    "backblazeb2.com": r"s3\.[a-z0-9-]+",
+    "wasabisys.com": r"s3(\.[a-z0-9-]+)?",
+}
+"""What comes before these in the names of hosts that name no bucket. One that does is another spelling of that bucket's objects."""
 _CODE = re.compile(r"AWS Error ([A-Z_0-9]{1,60})")
 _CONNECT_SECONDS, _ANSWER_SECONDS = 10, 60
 
@@ -131,6 +141,16 @@ def store_settings() -> dict[str, Any]:
         plain = parts.scheme == "http" and (host == "localhost" or ip_address(host).is_loopback)
     except ValueError:
         raise wrong from None
+    if _names_bucket(host.rstrip(".")):
+        raise SourceError(
+            f"{name}: its host names a bucket or an access point; expected the store's own host, and the bucket in {SCHEME}BUCKET/KEY"
+        )
     if not host or "@" in parts.netloc or parts.path.strip("/") or parts.query or not (plain or parts.scheme == "https"):
         raise wrong
     return {**settings, "endpoint_override": parts.netloc, "scheme": parts.scheme}
+
+
+def _names_bucket(host: str) -> bool:
+    """Whether a host of a known store is not the store's own."""
+    known = [(host.removesuffix(f".{end}"), form) for end, form in _BUCKETLESS.items() if host.endswith(f".{end}")]
+    return any(re.fullmatch(form, before) is None for before, form in known)

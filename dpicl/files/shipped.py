@@ -14,6 +14,7 @@ from pathlib import Path
 from dpicl.errors import SourceError
 
 DIGESTS = Path(__file__).with_name("shipped.json")
+PUBLISHED_ROWS = Path(__file__).parent.parent / "methods" / "published" / "digests.json"
 
 
 @cache
@@ -30,6 +31,12 @@ def checked(name: str, path: Path) -> Path:
             f"{(wrong or [name])[0]}: is not the file that comes with dpicl; expected its digest, so install the package again"
         )
     return path
+
+
+def row_digests() -> dict[str, str]:
+    """Digests of the rows of public sets that dpicl has contracts of, in any order and form: by contract, of a slice `NAME:SLICE`."""
+    stated: dict[str, str] = json.loads((checked("methods/published", PUBLISHED_ROWS.parent) / PUBLISHED_ROWS.name).read_text("utf-8"))
+    return stated
 
 
 def digests(name: str, path: Path) -> dict[str, str]:

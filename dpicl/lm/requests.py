@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, runtime_checkable
+from itertools import pairwise
+from typing import Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -19,6 +20,7 @@ Trust = Literal["local", "remote"]
 CONTINUATIONS = (" No", " Yes")
 """What is scored after a prompt over a table: column 0 and 1 of every score table."""
 Tokens = tuple[int, ...]
+Answer = TypeVar("Answer", str, tuple[int, ...])
 Progress = Callable[[int], None]
 """Called now and then with the number of prompts finished so far."""
 
@@ -37,6 +39,20 @@ def prompt_ending(prompt: str) -> str:
     """A prompt's last word and the blanks around it: the tokens of a continuation depend on nothing before."""
     words = prompt.rstrip()
     return prompt[max(words.rfind(" "), words.rfind("\n"), 0) :]
+
+
+def overlap(answers: Iterable[Answer]) -> bool:
+    """Whether one of these texts, or token sequences, begins another or is it: whoever says the longer has said the shorter.
+
+    Log-probabilities of such answers cannot be compared: of 1 and 10 the first would never be the less likely. So all answers of such a set
+    are scored with what ends them; all, since an end costs each of them about as much. Other sets need none, and are scored without.
+    """
+    return any(two[: len(one)] == one for one, two in pairwise(sorted(answers)))
+
+
+def line_end(prompt: str) -> str:
+    """What ends an answer in a prompt: the end of its line, or an empty line where the prompt has such, as between texts."""
+    return "\n\n" if "\n\n" in prompt else "\n"
 
 
 def before_stop(text: str, stop: Sequence[str]) -> str:
@@ -73,6 +89,8 @@ class Scorer(Protocol):
 
     def score(self, prompts: Sequence[str], continuations: Sequence[str], *, progress: Progress | None = None) -> np.ndarray:
         """Log-probability of each continuation, such as " Yes", after each whole prompt; a repeated prompt is computed once.
+
+        Only one of them can be said: where one begins another, all are scored with what ends them (`overlap`).
 
         Returns:
             Sums over the continuation's tokens, in nats, float64 of shape (prompts,

@@ -171,10 +171,9 @@ def random_rows(train: PrivateTable, contract: TextContract, unit: Unit) -> Demo
     demonstrations = {}
     for shots in unit.shots:
         generator = draws_for(contract, unit.seed).public(RANDOM_ROWS, f"shots={shots}").generator()
-        pools = [
-            np.flatnonzero(labels == label) if contract.is_classification else np.arange(len(labels))
-            for label in labels_of(contract, unit, shots)
-        ]
+        every = np.arange(len(labels))
+        of_label = {label: np.flatnonzero(labels == label) for label in set(labels) if contract.is_classification}
+        pools = [of_label.get(label, every) for label in labels_of(contract, unit, shots)]
         rows = [int(generator.choice(pool)) for pool in pools]
         demonstrations[Cell(RANDOM_ROWS, math.inf, shots)] = tuple(Demonstration(str(labels[row]), texts[row].as_py()) for row in rows)
     return demonstrations

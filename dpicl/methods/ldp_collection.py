@@ -156,7 +156,7 @@ def expected_errors(
         laws = [(() if question.agreement else question.columns, question.law) for question in questions]
     for place, (name, bins) in enumerate(zip(encoding.names[:-1], encoding.bin_counts[:-1], strict=True)):
         naming = [law for columns, law in laws if place in columns]
-        if not naming:  # the questions are about others, or are some of very many
+        if not naming or not clients:  # the questions are about others, or are some of very many
             errors[name] = 1.0
             continue
         reports = clients * (1.0 if chosen.design == "all-columns" else len(naming) / len(laws))

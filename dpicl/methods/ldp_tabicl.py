@@ -87,7 +87,7 @@ class LdpTabicl(RowMethod[Collected]):
         check_width(contract, self.name)
         if contract.privacy.budget.benchmark:
             return
-        for key, states in (("split", contract.split is not None), ("source.missing", contract.source.missing is not None)):
+        for key, states in (("split", contract.split is not None), ("missing", contract.drops_marked_rows)):
             if states:
                 raise PrivacyError(
                     f"{contract.name}: {self.name} shows how many rows report, and `{key}` lets a row's content decide that; expected no "
@@ -224,7 +224,8 @@ class LdpTabicl(RowMethod[Collected]):
         """Reconstructed rows; at every finite epsilon also raw reports, which show what reconstruction is worth."""
         pools = super().pools(released, contract, unit)
         for cell in [cell for cell in pools if cell.system == "raw-rows"]:
-            pools[cell] = replace(pools[cell], codes=released.draws[Cell("reports", cell.epsilon)].stored)
+            if len(sent := released.draws[Cell("reports", cell.epsilon)].stored):
+                pools[cell] = replace(pools[cell], codes=sent)
         return {cell: pool for cell, pool in pools.items() if cell.system != "raw-rows" or not np.isinf(epsilon_of(cell))}
 
     def demonstrations(self, pool: Pool, contract: Contract) -> list[str]:

@@ -17,8 +17,8 @@ Paper       Wahdany, Jagielski, Cresswell, Dziedzic and Boenisch 2026 (arXiv 260
     5  E        <- serialise(z);  ask the model with (E, query)
 
 Symbols     k shots, m the contract's most rows per person. M and Q follow from options, epsilon and the contract's `population`.
-Not covered tables in batches: equal rows are numbered all at once; queries of the user, which are sent as they are; every (epsilon, seed)
-            is a release of its own.
+Not covered less memory than all rows take: equal rows are numbered all at once; queries of the user, which are sent as they are; every
+            (epsilon, seed) is a release of its own.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ Paper       Tran, Backurs, Lin, Reis, Li and Yekhanin 2026, Tab-PE (arXiv 2606.0
     4  E  <- serialise(z);  ask the model with (E, query)
 
 Symbols     k shots, m the contract's most rows per person.
-Not covered tables in batches: every iteration reads all rows; queries, which are sent as they are; every (epsilon, seed) is a release of its
-            own.
+Not covered less memory than all rows take, since every iteration reads them; queries, which are sent as they are; every (epsilon, seed) is a
+            release of its own.
 """
 
 from __future__ import annotations

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import permutations
 
 import numpy as np
 
@@ -67,12 +66,8 @@ def wanted_of(contract: Contract) -> Wanted:
 
 
 def continuations_of(contract: Contract) -> tuple[str, ...]:
-    """What is scored after every prompt: all answers; where one begins another, as 2 and 2.5, each with the line's end: without it the
-    shorter would always be the likelier.
-    """
-    answers = contract.target.answers
-    end = "\n" if any(two.startswith(one) for one, two in permutations(answers, 2)) else ""
-    return tuple(f" {answer}{end}" for answer in answers)
+    """What is scored after every prompt: all answers."""
+    return tuple(f" {answer}" for answer in contract.target.answers)
 
 
 def public_prompts(contract: Contract) -> list[str]:

@@ -21,6 +21,7 @@ from dpicl.contract.models import Contract
 from dpicl.errors import ParameterError
 from dpicl.methods import METHODS
 from dpicl.methods.base import Trust
+from dpicl.methods.published import published_rows
 from dpicl.pipeline import parse_epsilon
 from dpicl.planning.outlook import Interval, Outlook, TablePlan
 from dpicl.planning.simulate import Candidate, Trial, candidates, trial
@@ -50,6 +51,19 @@ def read_signal(text: str) -> float:
     return value
 
 
+def _count_of(contract: Contract, rows: int | None) -> int:
+    """Rows as stated, or as they are known."""
+    count = rows if rows is not None else contract.population
+    if count is None and contract.privacy.budget.benchmark:
+        count = published_rows(contract.name)
+    if count is None:
+        unstated = f"--rows NUMBER, as it is publicly known, or `population: NUMBER`, which {contract.name} does not state"
+        raise ParameterError("rows", "unknown", unstated)
+    if count < 1:
+        raise ParameterError("rows", count, "a number of rows >= 1")
+    return count
+
+
 def plan_table(
     contract: Contract,
     rows: int | None,
@@ -64,7 +78,7 @@ def plan_table(
     """Simulate every method on made-up tables of a contract's shape.
 
     Args:
-        rows: as publicly stated; None is the contract's `population`.
+        rows: as publicly stated; None is the contract's `population`, or of a benchmark of DP-TabICL what its Table VI prints.
         epsilons: in nats, each of one release.
         signal: AUC of a classifier on the raw rows, as known from public sources, or a word for it; None simulates a weak, a medium and
             a strong one.
@@ -76,9 +90,7 @@ def plan_table(
     Raises:
         ParameterError: a value is out of range, or no method fits.
     """
-    count = rows if rows is not None else contract.population
-    if count is None or count < 1:
-        raise ParameterError("rows", count, f"a number of rows >= 1: {contract.name} states no `population`")
+    count = _count_of(contract, rows)
     try:
         asked = tuple(sorted({parse_epsilon(epsilon) for epsilon in epsilons}))
     except ValueError as error:

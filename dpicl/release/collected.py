@@ -102,7 +102,7 @@ def collect(
     The others are those of `Collection.of`.
 
     Raises:
-        DpiclError: a value breaks a rule, there is no such place, or no report counts.
+        DpiclError: a value breaks a rule, or there is no such place.
     """
     contract = settings.contract(dataset)
     how: dict[str, Any] = {"design": design, "columns": columns, "about": about, "sending_epsilon": sending_epsilon, "estimator": estimator}

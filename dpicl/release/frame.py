@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,8 @@ from dpicl.errors import DpiclError
 
 if TYPE_CHECKING:
     from dpicl.release.release import Release
+
+_WITH_GAPS = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
 
 
 class ReleasedTable(pd.DataFrame):
@@ -27,8 +30,8 @@ class ReleasedTable(pd.DataFrame):
         """The rows of a release."""
         frame = rows.to_pandas(date_as_object=False)
         for field in rows.schema:
-            if field.nullable and pa.types.is_integer(field.type):  # else pandas would make floats of them
-                frame[field.name] = rows.column(field.name).to_pandas(types_mapper=lambda _: pd.Int64Dtype())
+            if field.nullable and (kind := _WITH_GAPS.get(field.type)):  # else pandas would make floats or objects of them
+                frame[field.name] = rows.column(field.name).to_pandas(types_mapper=lambda _, kind=kind: kind)
         table = cls(frame)
         table._release, table._schema = release, rows.schema
         return table
@@ -74,6 +77,10 @@ class ReleasedTable(pd.DataFrame):
         if not rows.equals(self.to_arrow()):
             raise DpiclError(f"to_{form}: this table was changed since it was released; expected pandas.DataFrame(table).to_{form}(…)")
         self._release.write(Path(path), form, len(self))
+        from dpicl.release.release import formulas
+
+        if form == "csv" and (told := formulas(self._release.contract)):
+            warnings.warn(f"{Path(path).name}{told}", stacklevel=3)
 
 
 def _is_plain(path: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> bool:

@@ -2,7 +2,11 @@
 
     classes    logistic regression on one indicator for each bin: on the public sets at epsilon 1, boosted trees gained nothing over
                it for thirty times its work, as rows of the model differ by nothing but bins
-    numbers    boosted trees of eight leaves on the bins' order: R2 .60 against .57 of ridge regression on `calhousing` at epsilon 1
+    numbers    boosted trees of eight leaves on the bins' order: R2 .60 against .57 of ridge regression on `calhousing` at epsilon 1. They are
+               fitted on every row, though many are alike: scikit-learn's least size of a leaf counts rows, whatever they weigh
+
+What is predicted is of the contract's type: a category as the contract writes it, the answer where a rule puts several values together, or a
+number. Labels that are given to `score` or `fit` are converted to that, one by one.
 
 Guarantee   none spent: post-processing of released rows.
 """
@@ -10,42 +14,92 @@ Guarantee   none spent: post-processing of released rows.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
+from sklearn.utils import Tags, check_array, column_or_1d, get_tags
 
-from dpicl.contract.columns import MISSING, CategoryColumn
+from dpicl.contract.columns import CategoryColumn
 from dpicl.contract.derive import bin_middles, inner_edges
 from dpicl.contract.models import Contract
-from dpicl.errors import DpiclError
+from dpicl.engine.given import as_arrow, column_of
+from dpicl.errors import DataError, DpiclError
+from dpicl.tabular.reading.arrow_types import is_text
 from dpicl.tabular.reading.encode import UNKNOWN
 from dpicl.tabular.values import Meaning, RowForm
 from dpicl.types import ReleasedRows
 
-_LEAVES = 8
+_LEAVES, _SHOWN = 8, 9
+
+
+class RowsError(DataError, ValueError):
+    """Rows or labels that a predictor cannot take; scikit-learn expects a ValueError."""
 
 
 class Bins(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """From a DataFrame with the contract's columns (others are not looked at) to bins, as numbers or with an indicator for each."""
+    """From rows with the contract's columns (others are not looked at) to bins, as numbers or with an indicator for each.
+
+    Rows are a data frame of pandas, polars or Arrow, or an array with these columns, in this order, and no others.
+    """
 
     def __init__(self, meanings: Sequence[Meaning], *, indicators: bool) -> None:
         self.meanings = meanings
         self.indicators = indicators
+
+    @property
+    def feature_names_in_(self) -> np.ndarray:
+        """The columns."""
+        return np.array(list(dict.fromkeys(meaning.column for meaning in self.meanings)), dtype=object)
+
+    @property
+    def n_features_in_(self) -> int:
+        """Their number."""
+        return len(self.feature_names_in_)
 
     def fit(self, rows: Any, labels: Any = None) -> Bins:
         """There is nothing to learn: bins are public."""
         return self
 
     def transform(self, rows: Any) -> np.ndarray:
-        """Shape (rows, columns), or (rows, bins of all columns), float64; a value that a column cannot hold is nan, or has no indicator."""
-        columns = [pa.chunked_array([pa.array(rows[meaning.column], from_pandas=True)]) for meaning in self.meanings]
-        return self.of(np.stack([one.codes(values) for one, values in zip(self.meanings, columns, strict=True)], axis=1))
+        """Shape (rows, columns), or (rows, bins of all columns), float64; a value that a column cannot hold is nan, or has no indicator.
+
+        Raises:
+            RowsError: there are no rows, a column is missing, or one is of another kind than the contract's.
+        """
+        try:
+            table = self._table(rows)
+            return self.of(np.stack([one.codes(table.column(one.column)) for one in self.meanings], axis=1))
+        except DataError as error:
+            raise RowsError(error.where, error.rule, column=error.column) from None
+
+    def _table(self, rows: Any) -> pa.Table:
+        """Rows with all columns, and at least one row; of a frame other columns may be of any kind."""
+        names = list(self.feature_names_in_)
+        if not hasattr(rows, "columns") and not hasattr(rows, "__arrow_c_stream__"):
+            array = check_array(rows, dtype=None, ensure_all_finite=False)
+            if array.shape[1] != len(names):
+                shape = f"X has {array.shape[1]} features, but Bins is expecting {len(names)} features as input"
+                raise RowsError("rows", f"{shape}: {', '.join(names)}, in this order")
+            rows = pd.DataFrame(array, columns=names)
+        elif all(name in getattr(rows, "columns", ()) for name in names):
+            rows = rows[names]
+        table = as_arrow(rows)
+        missing = [name for name in names if name not in table.column_names]
+        if missing:
+            raise RowsError("rows", f"is not among the columns; expected all of {', '.join(names)}", column=missing[0])
+        if not table.num_rows:
+            raise RowsError("rows", "Found array with 0 sample(s); expected at least one row")
+        return table
 
     def of(self, codes: np.ndarray) -> np.ndarray:
         """The same of codes, shape (rows, columns)."""
@@ -54,6 +108,11 @@ class Bins(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         columns = [codes[:, [place]] == np.arange(meaning.count) for place, meaning in enumerate(self.meanings)]
         return np.hstack(columns).astype(np.float64)
 
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = tags.input_tags.categorical = tags.input_tags.string = True
+        return tags
+
     def __sklearn_is_fitted__(self) -> bool:
         return True
 
@@ -61,7 +120,123 @@ class Bins(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return f"BinIndicators({', '.join(meaning.column for meaning in self.meanings)})"
 
 
-def fitted(rows: ReleasedRows, form: RowForm, contract: Contract) -> Pipeline:
+@dataclass(frozen=True)
+class Labels:
+    """What a label is predicted as.
+
+    Attributes:
+        meaning: of its codes.
+        of_code: what each code is predicted as, a category, an answer or a number; None of a missing label.
+        is_number: whether it is predicted as a number.
+    """
+
+    meaning: Meaning
+    of_code: tuple[Any, ...]
+    is_number: bool
+
+    @staticmethod
+    def of(meaning: Meaning, contract: Contract) -> Labels:
+        """Of the contract's label."""
+        column, is_number = contract.columns[meaning.column], contract.target.kind == "number"
+        if is_number:
+            assert not isinstance(column, CategoryColumn)
+            middles = bin_middles(column, inner_edges(column))
+            return Labels(meaning, tuple(None if isinstance(one, str) else one for one in middles), is_number)
+        if meaning.categories and all(len(some) == 1 for some in meaning.categories):
+            return Labels(meaning, tuple(meaning.value(category) for (category,) in meaning.categories), is_number)
+        return Labels(meaning, contract.target.answers, is_number)
+
+    @cached_property
+    def classes(self) -> np.ndarray:
+        """What can be predicted, sorted, in its own type; nothing of a number."""
+        return np.unique(np.array([value for value in self.of_code if value is not None and not self.is_number]))
+
+    @cached_property
+    def targets(self) -> np.ndarray:
+        """What the model learns for each code: the number, or the place of its class; NaN or `UNKNOWN` of a missing label."""
+        if self.is_number:
+            return np.array([np.nan if value is None else value for value in self.of_code])
+        return np.array([UNKNOWN if value is None else np.searchsorted(self.classes, value) for value in self.of_code])
+
+    def read(self, labels: Any) -> np.ndarray:
+        """What the model learns for labels, of values of the column or of answers, each converted by itself: shape (rows,).
+
+        Raises:
+            RowsError: one is missing, or neither of the two.
+        """
+        name = self.meaning.column
+        try:
+            values = pa.chunked_array([_label_column(name, labels)])
+            if self.is_number:
+                targets = self.meaning.numbers(values)
+                known = ~np.isnan(targets)
+            else:
+                codes = self._codes(values)
+                targets = np.where(codes == UNKNOWN, UNKNOWN, self.targets[codes])
+                known = targets != UNKNOWN
+        except DataError as error:
+            raise RowsError("labels", error.rule, column=name) from None
+        if not known.all():
+            stated = ", ".join(map(str, self.classes[:_SHOWN])) + (", …" if len(self.classes) > _SHOWN else "")
+            raise RowsError("labels", f"is missing or unknown in some rows; expected {stated or 'a number'}", column=name)
+        return targets
+
+    def _codes(self, values: pa.ChunkedArray) -> np.ndarray:
+        """Of values of the column, and of answers where it has no such value; of a number that is cut, a text that is an answer is one."""
+        answers = {answer: code for code, answer in enumerate(self.of_code) if isinstance(answer, str)}
+        texts = values.to_pylist() if is_text(getattr(values.type, "value_type", values.type)) else []
+        worded = np.array([answers.get(str(text), UNKNOWN) for text in texts or [None] * len(values)], dtype=np.int64)
+        if self.meaning.categories:
+            codes = self.meaning.codes(values)
+            return np.where(codes == UNKNOWN, worded, codes)
+        rest = pc.if_else(worded == UNKNOWN, values.cast(pa.string()), None) if texts else values
+        return np.where(worded == UNKNOWN, self.meaning.codes(rest), worded)
+
+
+def _label_column(name: str, labels: Any) -> pa.Array:
+    """Labels of pandas, polars, Arrow, numpy or a list, of shape (rows,) or (rows, 1)."""
+    if isinstance(labels, pa.Array | pa.ChunkedArray) or (hasattr(labels, "__arrow_c_stream__") and not hasattr(labels, "iloc")):
+        return pa.chunked_array(labels).combine_chunks()
+    if not isinstance(labels, pd.Series):
+        labels = pd.Series(column_or_1d(labels, warn=True))
+    return column_of(name, labels)
+
+
+class Predictor(Pipeline):  # type: ignore[misc]
+    """`Bins`, and a model of them that learns places of classes, whose values scikit-learn may take for numbers; labels may come in any type
+    that the contract reads.
+    """
+
+    def __init__(self, steps: list[tuple[str, Any]], labels: Labels) -> None:
+        super().__init__(steps)
+        self.labels = labels
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags = get_tags(self.steps[0][1]).input_tags
+        return tags
+
+    def fit(self, X: Any, y: Any = None, **params: Any) -> Predictor:
+        """Fit the model to other rows than the released ones."""
+        super().fit(X, None if y is None else self.labels.read(y), **params)
+        return self
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """What is predicted, in the order of `predict_proba`."""
+        return self.labels.classes[self.steps[-1][1].classes_]
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Numbers, or classes."""
+        predicted = np.asarray(super().predict(X))
+        return predicted if self.labels.is_number else self.labels.classes[predicted]
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Accuracy, or R2 of a number."""
+        return float(super().score(X, None if y is None else self.labels.read(y), sample_weight=sample_weight))
+
+
+def fitted(rows: ReleasedRows, form: RowForm, contract: Contract) -> Predictor:
     """A pipeline of `Bins` and a model, which predicts values of the label's column, or else its answers.
 
     Raises:
@@ -69,23 +244,14 @@ def fitted(rows: ReleasedRows, form: RowForm, contract: Contract) -> Pipeline:
     """
     if form.label is None or not form.features:
         raise DpiclError(f"{contract.name}: states no label, or nothing to predict it from; expected `label` and one more column")
-    label, column = form.label, contract.columns[form.label.column]
-    # what each code of the label is predicted as: its category or answer, the middle of its bin; None of a missing one
-    if contract.target.kind == "number" and not isinstance(column, CategoryColumn):
-        values: list[Any] = [None if value == MISSING else value for value in bin_middles(column, inner_edges(column))]
-    elif label.categories and all(len(some) == 1 for some in label.categories):
-        values = [None if category == MISSING else category for (category,) in label.categories]
-    else:
-        values = list(contract.target.answers)
-    bins, weights = np.unique(form.encoding.decode(rows.codes), axis=0, return_counts=True)
-    labelled = np.array([value is not None for value in values])[bins[:, -1]]
-    bins, weights = bins[labelled], weights[labelled]
-    labels = np.array(values)[bins[:, -1]]
-    is_number = contract.target.kind == "number"
-    features = Bins(form.features, indicators=not is_number)
-    if is_number:
+    labels, bins, weights = Labels.of(form.label, contract), form.encoding.decode(rows.codes), None
+    targets = labels.targets
+    if labels.is_number:
         model: Any = HistGradientBoostingRegressor(max_leaf_nodes=_LEAVES, early_stopping=False, random_state=0)
+        bins = bins[~np.isnan(targets[bins[:, -1]])]
     else:
-        model = LogisticRegression(max_iter=1000) if len(np.unique(labels)) > 1 else DummyClassifier()
-    model.fit(features.of(bins[:, :-1]), labels, sample_weight=weights)
-    return Pipeline([("bins", features), ("model", model)])
+        bins, weights = np.unique(bins[targets[bins[:, -1]] != UNKNOWN], axis=0, return_counts=True)
+        model = LogisticRegression(max_iter=1000) if len(np.unique(bins[:, -1])) > 1 else DummyClassifier()
+    features = Bins(form.features, indicators=not labels.is_number)
+    model.fit(features.of(bins[:, :-1]), targets[bins[:, -1]], sample_weight=weights)
+    return Predictor([("bins", features), ("model", model)], labels)

@@ -28,8 +28,10 @@ from dpicl.certificate.issue import certify
 from dpicl.certificate.statement import Certificate
 from dpicl.contract.declared import Declared
 from dpicl.contract.load import contract_digest
+from dpicl.contract.models import Contract
 from dpicl.engine.artefacts import finite
 from dpicl.engine.benchmarks import check_published, content_digest
+from dpicl.engine.files import harmless
 from dpicl.engine.one_release import Published
 from dpicl.errors import ParameterError
 from dpicl.methods import METHODS, tabular, unit_of
@@ -55,6 +57,13 @@ _FEWEST, _SHOWN = 4, 5
 _COUNTED = "Every row reports on its own, so that anybody can count the rows: their number is not protected."
 _SIMULATED = "Its contract is a public benchmark: the noise is seeded, and anyone with the seed can remove it. Not a release."
 _HELD_OUT = "Rows that the contract's split holds out were not used."
+
+
+def formulas(contract: Contract) -> str:
+    """What to know of its rows in CSV, where every value stands as it is; follows from the contract, and is empty where there is nothing."""
+    texts = {name: (name, *getattr(column, "categories", ())) for name, column in contract.columns.items()}
+    named = ", ".join(name for name, some in texts.items() if any(harmless(text) != text for text in some))
+    return f"; a spreadsheet would take texts of {named} for formulas: import them as text" if named else ""
 
 
 @dataclass(frozen=True, repr=False)
@@ -124,7 +133,7 @@ class Release:
         """
         if form in TABLE_FORMS:
             table = self.arrow(count)
-            what = f"{table.num_rows} rows of {table.num_columns} columns"
+            what = f"{table.num_rows} rows of {table.num_columns} columns{formulas(self.contract) if form == 'csv' else ''}"
             if form == "parquet":
                 write: Callable[[BinaryIO], object] = partial(pq.write_table, table, compression="zstd")
             else:

@@ -227,7 +227,7 @@ def _printed(stated: StatedGuarantee) -> float | None:
     spends_more = stated.epsilon > stated.grid_epsilon * (1 + 1e-9)
     if stated.method != GdpTabicl.name or stated.amplified_epsilon is None or stated.neighbours != "add-or-remove-one" or spends_more:
         return None
-    cells = {(row.dataset, row.epsilon): row.printed for row in table_v()}
+    cells = {(row.dataset, row.epsilon): row.amplified_epsilon for row in table_v()}
     return cells.get((stated.dataset, stated.grid_epsilon))
 
 

@@ -1,6 +1,6 @@
 """From codes of released rows to a table of values, in the types of the contract.
 
-    category    of a code that stands for several, any of them
+    category    of a code that stands for several, any of them, in the type in which the contract writes them
     number      uniform within its bin: as many decimal places as the contract states, by `decimals` or `step`; of a column that
                 states none as many more as its narrowest bin needs to hold ten numbers
     missing     no value
@@ -13,20 +13,34 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from dpicl.contract.categories import ValueType, value_of
 from dpicl.contract.columns import MISSING, CategoryColumn, Column, DateColumn, IntegerColumn, Rule
 from dpicl.contract.derive import inner_edges
 from dpicl.contract.models import Contract
 from dpicl.contract.rules import resolve_parts
+from dpicl.errors import DataError
 from dpicl.tabular.central.bins import feature_edges, row_encoding
+from dpicl.tabular.reading.arrow_types import check_taken
 from dpicl.tabular.reading.encode import UNKNOWN, Encoding, LocalEncoding
-from dpicl.tabular.reading.parse import as_text
+from dpicl.tabular.reading.parse import as_text, category_codes
 
+_WHERE = "rows"
+"""Where values are that a program asks about, in messages."""
 _MOST_DIGITS, _NUMBERS_IN_A_BIN = 12, 10
-_TYPES = {"category": pa.string(), "integer": pa.int64(), "real": pa.float64(), "date": pa.date32(), "datetime": pa.timestamp("s")}
+_TYPES = {
+    "category": pa.string(),
+    "boolean": pa.bool_(),
+    "integer": pa.int64(),
+    "real": pa.float64(),
+    "date": pa.date32(),
+    "datetime": pa.timestamp("s"),
+}
 
 
 @dataclass(frozen=True)
@@ -35,7 +49,7 @@ class Meaning:
 
     Attributes:
         column: of the contract.
-        type: of its values, as the contract names it.
+        type: of its values, as the contract names it; of categories, that in which they are written.
         nullable: whether one code, the last of a number's, stands for no value.
         categories: of every code, where the column has categories.
         edges: of the bins of a number, one more than bins: a bin ends before the next one's edge, the last one with it.
@@ -65,8 +79,7 @@ class Meaning:
         if self.categories:
             sizes = np.array([len(some) for some in self.categories])
             places = (np.cumsum(sizes) - sizes)[codes] + (share * sizes[codes]).astype(np.int64)
-            texts = [None if category == MISSING else category for some in self.categories for category in some]
-            return pa.array(texts, pa.string()).take(pa.array(places))
+            return pa.array([self.value(category) for some in self.categories for category in some], self.arrow_type).take(pa.array(places))
         missing = codes == len(self.edges) - 1
         # The multiples of 1 / 10^digits in a bin are all as likely; of a bin without any, a number of any size in it.
         bins, scale = np.where(missing, 0, codes), 10.0**self.digits
@@ -77,17 +90,45 @@ class Meaning:
         whole = numbers if self.type == "real" else numbers.astype(np.int64)
         return pa.array(whole, mask=missing).cast(pa.int32() if self.type == "date" else whole.dtype.name).cast(self.arrow_type)
 
+    def value(self, category: str) -> str | bool | int | float | None:
+        """A category as a value of the column."""
+        return None if category == MISSING else value_of(category, cast(ValueType, self.type))
+
     def codes(self, values: pa.ChunkedArray) -> np.ndarray:
-        """The code of each value: int64 of shape (rows,), `UNKNOWN` of what the column cannot hold."""
+        """The code of each value: int64 of shape (rows,), `UNKNOWN` of what the column cannot hold. Each is converted by itself.
+
+        Raises:
+            DataError: they are of a type that is neither the column's nor converted to it.
+        """
         if self.categories:
-            code_of = {category: code for code, some in enumerate(self.categories) for category in some}
-            texts = as_text(values, self.column, "values").to_pylist()
-            return np.array([code_of.get(text or MISSING, UNKNOWN) for text in texts], dtype=np.int64)
-        whole = {"date": pa.int32(), "datetime": pa.int64()}.get(self.type)
-        numbers = values.cast(pa.float64()) if whole is None else values.cast(self.arrow_type, safe=False).cast(whole).cast(pa.float64())
-        numbers = np.asarray(numbers.to_numpy(), dtype=np.float64)
+            check_taken(values.type, "categories", self.column, _WHERE)
+            texts = as_text(
+                pc.if_else(pc.is_nan(values), None, values) if pa.types.is_floating(values.type) else values, self.column, _WHERE
+            )
+            listed = tuple(category for some in self.categories for category in some)
+            of_place = np.repeat(np.arange(len(self.categories)), [len(some) for some in self.categories])
+            places = category_codes(pc.if_else(pc.equal(texts, ""), MISSING, texts), listed, cast(ValueType, self.type))
+            return np.where(np.asarray(places.is_null()), UNKNOWN, of_place[np.asarray(places.fill_null(0))])
+        numbers = self.numbers(values)
         missing = len(self.edges) - 1 if self.nullable else UNKNOWN
         return np.where(np.isnan(numbers), missing, np.searchsorted(self.edges[1:-1], numbers, side="right"))
+
+    def numbers(self, values: pa.ChunkedArray) -> np.ndarray:
+        """Values of a number as float64, days or seconds of a date, NaN where there is none: shape (rows,).
+
+        Raises:
+            DataError: one is no number or date.
+        """
+        whole = {"date": pa.int32(), "datetime": pa.int64()}.get(self.type)
+        check_taken(values.type, "numbers" if whole is None else "dates", self.column, _WHERE)
+        try:
+            if pa.types.is_dictionary(values.type):
+                values = values.cast(values.type.value_type)
+            if whole is not None:
+                values = values.cast(self.arrow_type, safe=False).cast(whole)
+            return np.asarray(values.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
+        except pa.ArrowException:
+            raise DataError(_WHERE, f"holds what is no {'number' if whole is None else self.type}", column=self.column) from None
 
 
 def _multiples(edges: np.ndarray, scale: float) -> tuple[np.ndarray, np.ndarray]:
@@ -141,7 +182,7 @@ def _whole(contract: Contract, name: str) -> Meaning:
     """All values of a column: each category, or the bins of a number."""
     column = contract.columns[name]
     if isinstance(column, CategoryColumn):
-        return Meaning(name, column.type, column.nullable, tuple((category,) for category in column.categories))
+        return Meaning(name, column.value_type, column.nullable, tuple((category,) for category in column.categories))
     inner = feature_edges(contract, name, column) if name in contract.features else inner_edges(column)
     return _number(name, column, inner.tolist(), column.nullable)
 
@@ -150,7 +191,7 @@ def _parts(contract: Contract, name: str, rule: Rule) -> Meaning:
     """What the parts of a rule stand for."""
     column = contract.columns[name]
     if isinstance(column, CategoryColumn):
-        return Meaning(name, column.type, column.nullable, tuple(resolve_parts(rule.parts, column.categories, name, contract.name)))
+        return Meaning(name, column.value_type, column.nullable, tuple(resolve_parts(rule.parts, column.categories, name, contract.name)))
     return _number(name, column, rule.cuts, rule.missing)
 
 

@@ -60,7 +60,8 @@ def fetch_texts(
     stated = contract if contract.edition_of is None else contract.edition_of.stated
     published = stated.source.published
     if published is None:
-        raise SourceError(f"{contract.name}: no published set is named; expected `published` under `source`, or files below DPICL_DATA")
+        way = stated.source.obtain or "expected `published` under `source`, or files below DPICL_DATA"
+        raise SourceError(f"{contract.name}: no published set is named; {way}")
     whole, tables, paths, digests = edition(stated, PUBLISHED), {}, {}, {}
     base = endpoint.rstrip("/") if published.hub else str(published.url)
     for split, file in ((TRAIN, published.train), (TEST, published.test)):
@@ -124,7 +125,7 @@ def _same(path: Path, wanted: str | None, name: str) -> str:
 def _checked(whole: TextContract, split: str, draft: Path, file: PublishedFile) -> pa.Table:
     """The texts of a download; it is deleted where they do not fit the contract."""
     try:
-        table = read_part(whole, split, draft, Path(file.file).name)
+        table = read_part(whole, split, draft, Path(getattr(whole.source, split).file).name)
         if file.rows is not None and table.num_rows != file.rows:
             raise SourceError(f"{whole.name}: {file.file} has {table.num_rows} texts, expected {file.rows}")
         if split == TRAIN:

@@ -1,4 +1,4 @@
-"""Fields of a file of records, one list per field: JSON Lines, CSV or Parquet.
+"""Fields of a file of records, one list per field: JSON (lines, or one list), CSV, Parquet, or lines of tagged words.
 
 The fields of a record are looked up in it alone; what else it holds is not kept.
 """
@@ -6,7 +6,7 @@ The fields of a record are looked up in it alone; what else it holds is not kept
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -14,27 +14,32 @@ import pyarrow.compute as pc
 
 from dpicl.errors import DataError
 from dpicl.files.bounded import most_bytes, read_parquet
-from dpicl.files.csv_text import read_csv, utf8
+from dpicl.files.csv_text import BYTE_ORDER_MARK, read_csv, utf8
+from dpicl.holder import tell_left_out
 
 JSON_LINES = (".jsonl", ".jsonl.gz")
-SUFFIXES = (*JSON_LINES, ".csv", ".csv.gz", ".parquet")
+JSON_LISTS, TAGGED = (".json", ".json.gz"), (".tagged", ".tagged.gz")
+SUFFIXES = (*JSON_LINES, ".csv", ".csv.gz", ".parquet", *JSON_LISTS, *TAGGED)
 Fields = dict[str, list[Any]]
 """Field -> its value in every record, None where it has none: any JSON value, or text."""
 
 
-def parse_records(data: bytes, fields: Sequence[str], where: str) -> Fields:
+def parse_records(data: bytes, fields: Sequence[str], where: str, *, leave_out: bool = False) -> Fields:
     """The fields of all records in a file's (unpacked) content.
 
     Args:
         where: the file's name, whose suffix names the format.
+        leave_out: whether lines that are no record by themselves are left out.
 
     Raises:
         DataError: the format is unknown, the content breaks it, or a column is missing.
     """
     if not where.endswith(SUFFIXES):
         raise DataError(where, "is of an unknown kind; expected a name that ends in " + ", ".join(SUFFIXES))
-    if where.endswith(JSON_LINES):
-        return _json_lines(data, fields, where)
+    if where.endswith((*JSON_LINES, *TAGGED)):
+        return _by_line(data, fields, where, _tagged if where.endswith(TAGGED) else _json, leave_out=leave_out)
+    if where.endswith(JSON_LISTS):
+        return _fields_of(_json_list(data, where), fields)
 
     def wanted(names: list[str]) -> list[str]:
         odd = [field for field in fields if names.count(field) != 1]
@@ -42,7 +47,7 @@ def parse_records(data: bytes, fields: Sequence[str], where: str) -> Fields:
             raise DataError(where, f"field {odd[0]!r} is not one of the columns; expected a column for every field, each once")
         return list(fields)
 
-    table = read_parquet(data, wanted, where) if where.endswith(".parquet") else read_csv(data, wanted, where)
+    table = read_parquet(data, wanted, where) if where.endswith(".parquet") else read_csv(data, wanted, where, leave_out=leave_out)
     values: Fields = {}
     for field in fields:
         column, limit = table.column(field), most_bytes(len(data))
@@ -60,26 +65,67 @@ def parse_records(data: bytes, fields: Sequence[str], where: str) -> Fields:
     return values
 
 
-def _json_lines(data: bytes, fields: Sequence[str], where: str) -> Fields:
-    values: Fields = {field: [] for field in fields}
-    broken: list[int] = []
-    for number, line in enumerate(utf8(data, where).removeprefix("\ufeff").split("\n"), 1):
+def _by_line(data: bytes, fields: Sequence[str], where: str, read: Callable[[str], Any], *, leave_out: bool) -> Fields:
+    records, broken = [], []
+    if not leave_out:
+        utf8(data, where)
+    for number, line in enumerate(data.removeprefix(BYTE_ORDER_MARK).split(b"\n"), 1):
         if not line.strip():
             continue
         try:
-            record = json.loads(line)
-        except (ValueError, RecursionError):
+            record = read(line.decode())
+        except UnicodeDecodeError:
             record = None
-        if not isinstance(record, dict):
+        if isinstance(record, dict):
+            records.append(record)
+        else:
             broken.append(number)
-            continue
+    if leave_out:
+        tell_left_out(where, left_out=len(broken))
+    elif broken:
+        what = "words with tags" if read is _tagged else "JSON object"
+        expected = "`word:O` or `word:B-SLOT` of every word" if read is _tagged else "one object in each line"
+        raise DataError(where, f"some lines are no {what}; expected {expected}", detail=f"{len(broken)} lines, line {broken[0]} first")
+    return _fields_of(records, fields)
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _json_list(data: bytes, where: str) -> list[dict[str, Any]]:
+    records = _json(utf8(data, where).removeprefix("\ufeff"))
+    if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
+        raise DataError(where, "is no list of JSON objects; expected one list, of an object for each record")
+    return records
+
+
+def _tagged(line: str) -> dict[str, Any] | None:
+    """`a:O comedy:B-Genre film:O <=> <NULL>`: a text, and its slots as lists of phrases; None where a word has no tag."""
+    words, slots, phrase = [], dict[str, list[str]](), ""
+    for pair in line.removesuffix("\r").partition(" <=> ")[0].split():
+        word, _, tag = pair.rpartition(":")
+        kind, _, slot = tag.partition("-")
+        if not word or (kind, bool(slot)) not in (("O", False), ("B", True), ("I", True)):
+            return None
+        words.append(word)
+        if kind == "I" and slot == phrase:
+            slots[slot][-1] += f" {word}"
+        elif slot:
+            slots.setdefault(slot, []).append(word)
+        phrase = slot
+    return {"text": " ".join(words), "slots": slots}
+
+
+def _fields_of(records: Iterable[dict[str, Any]], fields: Sequence[str]) -> Fields:
+    values: Fields = {field: [] for field in fields}
+    for record in records:
         for field in fields:
             value: Any = record
             for key in field.split("."):
                 value = value.get(key) if isinstance(value, dict) else None
             values[field].append(value)
-    if broken:
-        raise DataError(
-            where, "some lines are no JSON object; expected one object in each line", detail=f"{len(broken)} lines, line {broken[0]} first"
-        )
     return values

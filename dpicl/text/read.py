@@ -12,15 +12,17 @@ from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dpicl.contract.editions import accepted, edition, edition_names
 from dpicl.contract.text import TextContract
 from dpicl.contract.text_source import PUBLISHED, TextFile
-from dpicl.errors import SourceError
+from dpicl.errors import DataError, SourceError
 from dpicl.files.bounded import below, read_bytes
 from dpicl.files.deliveries import by_period, check_delivered
+from dpicl.files.shipped import row_digests
 from dpicl.text.docstrings import first_sentences
-from dpicl.text.fields import SUFFIXES
+from dpicl.text.fields import JSON_LINES, SUFFIXES
 from dpicl.text.parse import labelled_texts, parse_texts
 
 TRAIN, TEST = "train", "test"
@@ -38,10 +40,14 @@ def load_texts(
         period: of texts in deliveries, the one that is read: the others' are not.
 
     Raises:
-        SourceError: the files are not at hand (the message says what to type), or not those of `sha256`.
+        SourceError: the files are not at hand (the message says what to type); or they have neither the bytes of `sha256` nor the rows of the
+            published set, in whatever order and form.
         DataError: a record breaks the contract.
     """
     paths = find_texts(contract, data_folder=data_folder, cache_folder=cache_folder)
+    other = {part: path for part, path in (paths or {}).items() if not _has_stated_bytes(contract, part, path)}
+    if other and not contract.privacy.budget.benchmark:  # of public queries, and before a private text is read
+        raise _other_file(contract, *next(iter(other.items())))
     if contract.is_delivered:
         assert paths is not None
         public = {part: read_part(contract, part, path, path.name) for part, path in paths.items()}
@@ -49,10 +55,32 @@ def load_texts(
     if paths is None:
         sentences = first_sentences()
         where = f"{contract.name}: bundled texts"
-        tables = {part: labelled_texts(sentences[part], contract, where) for part in _parts(contract)}
-    else:
-        tables = {part: read_part(contract, part, path, path.name) for part, path in paths.items()}
-    return in_one(tables)
+        return in_one({part: labelled_texts(sentences[part], contract, where) for part in _parts(contract)})
+    try:
+        table = in_one({part: read_part(contract, part, path, path.name) for part, path in paths.items()})
+    except DataError as error:
+        raise (_other_file(contract, *next(iter(other.items())), f"; and it is refused: {error}") if other else error) from None
+    if other and texts_digest(table) not in row_digests().values():
+        raise _other_file(contract, *next(iter(other.items())))
+    return table
+
+
+def _has_stated_bytes(contract: TextContract, part: str, path: Path) -> bool:
+    wanted = _file(contract, part).sha256
+    return wanted is None or _digest(path) == wanted
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def _other_file(contract: TextContract, part: str, path: Path, more: str = "") -> SourceError:
+    """What is said of a file that is neither the stated one nor holds the published rows."""
+    edition_of = contract.edition_of
+    expected = accepted(edition_of.stated) if edition_of is not None else str(_file(contract, part).sha256)[:12]
+    same = ", or the same rows in another form" if contract.privacy.budget.benchmark else ""
+    return SourceError(f"{contract.name}: {path.name}: the file has sha256 {_digest(path)[:12]}, expected {expected}{same}{more}")
 
 
 def _delivery(contract: TextContract, data_folder: Path | None, period: str | None) -> pa.Table:
@@ -63,10 +91,10 @@ def _delivery(contract: TextContract, data_folder: Path | None, period: str | No
     if contract.source.undelivered == "refused":
         check_delivered(files, [period], contract.name, named, SUFFIXES)
     if (file := files.get(period)) is None:
-        return parse_texts(b"", contract, f"{period}{SUFFIXES[0]}", part=True)
+        return parse_texts(b"", contract, f"{period}{SUFFIXES[0]}")
     path = below(data_folder or Path(), file, contract.name)
     content = read_bytes(path, part=True)
-    return parse_texts(content, contract, path.name if content.strip() else f"{period}{SUFFIXES[0]}", part=True)
+    return parse_texts(content, contract, path.name if content.strip() else f"{period}{SUFFIXES[0]}")
 
 
 def _delivered(contract: TextContract, data_folder: Path | None) -> dict[str, str]:
@@ -83,22 +111,21 @@ def load_public_texts(contract: TextContract, *, data_folder: Path | None, cache
     paths = find_texts(contract, data_folder=data_folder, cache_folder=cache_folder)
     if paths is None:
         return labelled_texts(first_sentences()[TEST], contract, f"{contract.name}: bundled texts")
+    if not _has_stated_bytes(contract, TEST, paths[TEST]):
+        if not contract.privacy.budget.benchmark:
+            raise _other_file(contract, TEST, paths[TEST])
+        whole = load_texts(contract, data_folder=data_folder, cache_folder=cache_folder)  # all of which is public
+        return whole.filter(pc.equal(whole.column("part"), TEST)).drop_columns("part")
     return read_part(contract, TEST, paths[TEST], paths[TEST].name)
 
 
 def read_part(contract: TextContract, part: str, path: Path, name: str) -> pa.Table:
-    """The texts of one file, columns `label` and `text`: its digest is compared first. Raises what `load_texts` does; `name` is the file's."""
-    wanted, terms = _file(contract, part).sha256, contract
-    if wanted is not None:
-        with path.open("rb") as opened:
-            actual = hashlib.file_digest(opened, "sha256").hexdigest()
-        if actual != wanted:
-            expected = wanted[:12] if contract.edition_of is None else accepted(contract.edition_of.stated)
-            raise SourceError(f"{contract.name}: {name}: the file has sha256 {actual[:12]}, expected {expected}")
+    """The texts of one file, whose name is `name`: columns `label` and `text`. Raises DataError: a record breaks the contract."""
+    terms = contract
     if part == TEST and contract.source.queries is not None:  # declared public: about no protected person
         privacy = contract.privacy.model_copy(update={"unit": "row", "person": None})
-        terms = contract.model_copy(update={"privacy": privacy})
-    return parse_texts(read_bytes(path), terms, name)
+        terms = contract.model_copy(update={"privacy": privacy, "source": contract.source.model_copy(update={"invalid": "refuse"})})
+    return parse_texts(read_bytes(path, part=name.endswith(JSON_LINES)), terms, name)
 
 
 def in_one(tables: Mapping[str, pa.Table]) -> pa.Table:
@@ -128,16 +155,32 @@ def find_texts(contract: TextContract, *, data_folder: Path | None, cache_folder
         _delivered(contract, data_folder)
     paths: dict[str, Path] = {}
     for part in _parts(contract):
-        file = _file(contract, part).file
         folders = [data_folder] if contract.edition_of is None else [data_folder, cache_folder]
-        places = (below(folder, file, contract.name) for folder in folders if folder is not None)
+        places = (below(folder, file, contract.name) for folder in folders if folder is not None for file in _forms(contract, part))
         path = next((place for place in places if place.exists()), None)
-        if path is None and contract.edition_of is not None:
-            raise SourceError(f"{contract.name}: no texts at hand; expected {accepted(contract.edition_of.stated)}")
         if path is None:
-            raise SourceError(f"{contract.name}: no texts at hand; set DPICL_DATA to the folder that holds {file}")
+            raise SourceError(f"{contract.name}: no texts at hand; {_how_to_get(contract, part)}")
         paths[part] = path
     return paths
+
+
+def _forms(contract: TextContract, part: str) -> tuple[str, ...]:
+    """The paths that a file may have: of a public set, whose rows are compared, with any ending that can be read."""
+    file = _file(contract, part).file
+    stem = _stem(file)
+    return (file, *(f"{stem}{suffix}" for suffix in SUFFIXES if stem + suffix != file)) if contract.privacy.budget.benchmark else (file,)
+
+
+def _stem(file: str) -> str:
+    return next((file.removesuffix(suffix) for suffix in SUFFIXES if file.endswith(suffix)), file)
+
+
+def _how_to_get(contract: TextContract, part: str) -> str:
+    """What to type, or where a public set is."""
+    if contract.edition_of is not None:
+        return f"expected {accepted(contract.edition_of.stated)}"
+    obtain = f" (where to get it: {contract.source.obtain})" if contract.source.obtain else ""
+    return f"set DPICL_DATA to the folder that holds {_file(contract, part).file}{obtain}"
 
 
 def texts_digest(table: pa.Table) -> str:

@@ -30,7 +30,7 @@ def split_texts(table: pa.Table, contract: TextContract, *, most: int | None = N
         most: no more queries than these, the first of the contract's.
 
     Raises:
-        DataError: there are no private texts, but in a delivery, which may have none; or too few to ask.
+        DataError: there are too few texts to ask; or, in a benchmark, none to protect.
     """
     train, test = _part(table, TRAIN, contract), _part(table, TEST, contract)
     # a file that is merely shuffled has the same content version: its rows must then have the same places
@@ -41,10 +41,8 @@ def split_texts(table: pa.Table, contract: TextContract, *, most: int | None = N
             raise DataError(contract.name, "persons have texts in both files; expected each in one", count=both)
     stated = contract.query_count if contract.evaluation == "public" else 0
     query_count = stated if most is None else min(stated, most)
-    if not (train.num_rows or contract.is_delivered) or test.num_rows < query_count:
-        needed = f"at least one to protect and {query_count} to ask"
-        protected = f"{train.num_rows} texts" if contract.privacy.budget.benchmark else "texts"
-        raise DataError(contract.name, f"has {protected} to protect and {test.num_rows} to ask; expected {needed}")
+    if test.num_rows < query_count or (contract.privacy.budget.benchmark and not train.num_rows):
+        raise DataError(contract.name, f"has {test.num_rows} texts to ask; expected {query_count}, and at least one to protect")
     generator = stream(_SPLIT_SEED, "split", contract.name, "").generator()
     queries = np.sort(generator.permutation(test.num_rows)[:query_count])
     return SplitTable(PrivateTable(train), QueryTable(test.select(["label", "text"])), queries)

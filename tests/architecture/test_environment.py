@@ -16,7 +16,7 @@ READERS = {
     "dpicl/engine/state_home.py": "the platform's state folder, for the settings",
     "dpicl/engine/pool.py": "what workers inherit",
     "dpicl/processes.py": "what workers inherit",
-    "dpicl/engine/accounts.py": "a database that a contract names by a variable",
+    "dpicl/engine/releases.py": "whether the ledger's address leads elsewhere by a variable of libpq",
     "dpicl/tabular/reading/database.py": "a database that a contract names by a variable, and how long it may take",
     "dpicl/files/objects.py": "a store's own variables",
     "dpicl/lm/endpoint/scorer.py": "a server's key, by the name in pipelines.yaml",

@@ -62,9 +62,7 @@ def test_answers_are_a_contract_that_releases(place: Place, capsys: Capture, typ
 def test_whoever_may_have_several_rows_is_protected_as_a_person(place: Place, capsys: Capture, typed: Typed) -> None:
     typed(*ANSWERS[:22], "age", "full name", "none", "3")
     told = said(capsys, *NEW)
-    assert (
-        "a column that is not described above; this is a name that a contract cannot write" in told and "expected a valid integer" in told
-    )
+    assert "a column that is not described above; this is a name that a contract cannot write" in told and "expected a whole number" in told
     contract = load_contract(written(place))
     assert isinstance(contract, Contract) and contract.privacy.unit == "person"
     assert contract.privacy.person and (contract.privacy.person.id_column, contract.privacy.person.max_rows) == ("full name", 3)
@@ -73,20 +71,20 @@ def test_whoever_may_have_several_rows_is_protected_as_a_person(place: Place, ca
 @pytest.mark.parametrize(
     ("place_of", "wrong", "sentence"),
     [
-        (1, "number", "expected one of category, integer, real, date, datetime, ignored"),
+        (1, "number", "expected one of category, boolean, integer, real, date, datetime, ignored"),
         (2, "18", "expected two comma-separated numbers"),
-        (2, "18,young", "expected a valid integer"),
+        (2, "18,young", "expected a whole number"),
         (2, "100,18", "expected [low, high] with low < high"),
         (3, "age", "this column was named before; expected another"),
         (0, "", "expected a name"),
-        (5, "0,inf", "expected a finite number"),
+        (5, "0,inf", "expected a number"),
         (8, "red,red", "a category is repeated; expected distinct categories"),
         (8, ",", "expected a list with at least 1 item"),
         (18, "price", "expected one of age, spent, colour, member, bought"),
         (19, "yes,no,twice", "expected some, but not all, of no, yes, twice"),
         (20, "many", "expected a whole number above 0, or nothing"),
         (21, "0", "expected greater than 0"),
-        (21, "much", "expected a valid number"),
+        (21, "much", "expected a number"),
         (22, "age", "expected nothing, or a column that is not described above"),
     ],
 )
@@ -145,7 +143,8 @@ def test_a_schema_leaves_only_what_it_lacks_to_be_asked(place: Place, capsys: Ca
     typed("", "0,500", "ignored", "", "0,1", "", "0,1", "", "", "", "")
     told = said(capsys, *NEW, "--schema", str(place.root / "schema.json"), "--label", "bought", "--positive", "1")
     assert (
-        "spent (euros a month): category, integer, real, date, datetime (with ? if values may be missing) or ignored [real]" in told
+        "spent (euros a month): category, boolean, integer, real, date, datetime (with ? if values may be missing) or ignored [real]"
+        in told
         and "age:" not in told
     )
     assert "those of schema.json and answers" in told

@@ -249,14 +249,16 @@ def test_parquet_keeps_its_types(place: Place, capsys: Capture) -> None:
         "price": pa.array([decimal.Decimal("12.50") + row for row in range(100)]),
         "city": pa.array([*rng.choice(["x", "y"], 100)]).dictionary_encode(),
         "tags": pa.array([["a", "b"]] * 100),
+        "stay": pa.array(range(100), pa.duration("s")),
     }
     pq.write_table(pa.table(columns), place.root / "data" / "visits.parquet")
     told = said(capsys, "contract", "new", "visits.parquet", "--label", "city")
-    assert 'left out: "tags": holds neither numbers nor text' in told
+    assert 'left out: "tags": holds neither numbers nor text but list' in told
+    assert 'left out: "stay": holds neither numbers nor text but duration; expected a number of a unit, such as hours' in told
     contract = answered(place.root / "contracts" / "visits.yaml")
     types = {name: (column.type, column.nullable) for name, column in contract.columns.items()}
     assert types == {
-        "age": ("integer", True), "height": ("real", True), "member": ("category", False), "since": ("date", False),
+        "age": ("integer", True), "height": ("real", True), "member": ("boolean", False), "since": ("date", False),
         "seen": ("datetime", False), "closed": ("date", True), "price": ("real", False), "city": ("category", False),
     }  # fmt: skip
     out = place.root / "demos.jsonl"

@@ -93,7 +93,7 @@ def test_stages_are_summed_by_method_and_those_of_data_sets_without(watched: Pla
     times = [json.loads(path.read_text())["seconds"] for path in watched.home.glob("runs/*/timings/gdp_tabicl*/score*.json")]
     assert value(found, "stage_seconds_count", stage="score", method="gdp_tabicl") == len(times) > 1
     assert value(found, "stage_seconds_sum", stage="score", method="gdp_tabicl") == pytest.approx(sum(times))
-    assert value(found, "stage_seconds_count", stage="validate", method="") == 1
+    assert value(found, "stage_seconds_count", stage="validate", method="") is None, "it follows the number of private rows"
 
 
 def test_an_account_tells_cap_spent_left_and_releases(watched: Place, capsys: Capture) -> None:
@@ -138,7 +138,7 @@ BROKEN = {
     "no text": ("plan.json", b"\xff\xfe\x00"),
     "deep": ("plan.json", b"[" * 100_000),
     "a manifest without a date": ("manifest.json", b"{}"),
-    "half a timing": ("timings/canaries/ingest.json", b'{"owner"'),
+    "half a timing": ("timings/gdp_tabicl__canaries__seed0/charge.json", b'{"owner"'),
     "predictions that are none": ("units/gdp_tabicl__canaries__seed0/predictions.parquet", b"PAR1"),
     "checks that are none": ("validation/canaries.json", b"[1]"),
 }
@@ -148,7 +148,8 @@ BROKEN = {
 def test_a_broken_folder_is_counted_and_stops_nothing(watched: Place, capsys: Capture, how: str) -> None:
     name, content = BROKEN[how]
     path = watched.run("done") / name
-    path.unlink()
+    path.parent.mkdir(exist_ok=True)
+    path.unlink(missing_ok=True)
     if content is not None:
         path.write_bytes(content)
     found = samples(said(capsys, "metrics"))
@@ -173,11 +174,12 @@ def test_tokens_are_what_a_server_counted(watched: Place, capsys: Capture) -> No
 
 
 def test_a_validation_that_failed_is_told_until_the_next_one(watched: Place, capsys: Capture) -> None:
+    """Of a benchmark: what holds of private rows stands in no run's folder."""
     broken = {"dataset": "canaries", "severity": "fail"}
-    assert value(samples(said(capsys, "metrics")), "validation_broken_rules", **broken) == 0
-    checks = json.loads((watched.run("done") / "validation" / "canaries.json").read_text())
-    (later := watched.run("killed") / "validation").mkdir()
-    (later / "canaries.json").write_text(json.dumps([{**rule, "holds": number > 1} for number, rule in enumerate(checks)]))
+    assert value(samples(said(capsys, "metrics")), "validation_broken_rules", **broken) is None
+    for run, failing in (("done", 0), ("killed", 2)):
+        (later := watched.run(run) / "validation").mkdir()
+        (later / "canaries.json").write_text(json.dumps([{"severity": "fail", "holds": number >= failing} for number in range(5)]))
     assert value(samples(said(capsys, "metrics")), "validation_broken_rules", **broken) == 2
     os.utime(later / "canaries.json", (0, 0))
     assert value(samples(said(capsys, "metrics")), "validation_broken_rules", **broken) == 0

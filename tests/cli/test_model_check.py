@@ -19,6 +19,7 @@ CHECKS = [
     "fits the memory",
     "loads",
     "scores labels alike, alone and together",
+    "scores labels of which one begins another",
     "votes on a text",
     "votes, with what was read kept",
     "writes",
@@ -31,13 +32,13 @@ def test_a_local_model_is_checked_in_all_that_a_run_asks_of_it(place: Place, cap
     found = TypeAdapter(COMMANDS["dpicl model check MODEL"]).validate_json(text, strict=True)
     assert found.usable and [one.check for one in found.checks] == CHECKS
     assert "float32 on cpu" in found.checks[1].detail and "random weights" in found.checks[1].detail
-    assert "shared beginnings" in found.checks[2].detail and found.checks[4].detail == "kept"
+    assert "shared beginnings" in found.checks[2].detail and found.checks[5].detail == "kept"
 
 
 def test_a_served_model_says_how_it_is_queried(place: Place, capsys: Capture) -> None:
     with place.entered(), serving(Habits()) as server:
         found = json.loads(said(capsys, "model", "check", f"{server.url}#m", "--json"))
-    assert found["usable"] and [one["check"] for one in found["checks"]] == ["answers", CHECKS[2], "writes"]
+    assert found["usable"] and [one["check"] for one in found["checks"]] == ["answers", *CHECKS[2:4], "writes"]
     assert "completions" in found["checks"][0]["detail"] and "repeats agree" in found["checks"][0]["detail"]
     assert "requests a prompt" in found["checks"][1]["detail"]
 

@@ -197,9 +197,15 @@ def told(section: str, folder: Path, environment: Mapping[str, str]) -> list[lis
 
 
 def is_missing(word: str, folder: Path) -> bool:
-    """Whether a word names a file that is not there; an address, a user and a model of the reader's are none."""
+    """Whether a word names a file that is not there; an address, an image, a user and a model of the reader's are none."""
     path = word.rpartition("=")[2]
-    return "/" in path and "://" not in path and path != "./a-folder-with-a-model" and not (folder / path).exists()
+    return (
+        "/" in path
+        and not path.startswith("docker.io/")
+        and "://" not in path
+        and path != "./a-folder-with-a-model"
+        and not (folder / path).exists()
+    )
 
 
 @pytest.mark.parametrize("section", ["Compose", "Kubernetes", "SLURM"])

@@ -23,7 +23,7 @@ GRID = {"model": "fake", "epsilons": ["1"], "shots": [8], "seeds": [0], "dataset
 
 
 def install_big(place: Place) -> None:
-    contract = shop("big", split={"test_fraction": 0.001, "query_fraction": 0.1})
+    contract = shop("big", split={"test_fraction": 0.001, "query_fraction": 0.1}, population=ROWS)
     del contract["source"]["file"]
     install(place, {**contract, "source": {**contract["source"], "folder": "big"}}, "")
     (place.root / "data" / "big").mkdir()
@@ -86,7 +86,7 @@ def test_workers_killed_while_they_prepare_and_count_change_nothing(world: World
 
 @pytest.mark.exhaustive
 def test_a_large_table_that_breaks_its_contract_ends_in_one_sentence(world: World) -> None:
-    contract = shop("flawed")
+    contract = shop("flawed", population=ROWS)
     del contract["source"]["file"]
     install(world, {**contract, "source": {**contract["source"], "folder": "flawed"}}, "")
     (world.root / "data" / "flawed").mkdir()

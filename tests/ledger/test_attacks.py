@@ -239,7 +239,7 @@ def test_every_way_to_the_same_rows_pays_from_one_account(place: Place, way: str
 @pytest.mark.parametrize("way", ["a folder around it", "the root"])
 def test_a_place_that_holds_rows_of_two_accounts_is_refused(place: Place, way: str) -> None:
     spent_out(place)
-    with place.ledger() as ledger, pytest.raises(PrivacyError, match="belong to several accounts, other, shop"):
+    with place.ledger() as ledger, pytest.raises(PrivacyError, match="belong to several accounts, 'other', 'shop'"):
         ledger.ensure_account(*WAYS[way])
 
 
@@ -277,7 +277,7 @@ def test_a_named_account_is_shared_and_takes_no_rows_of_others(place: Place) -> 
 def test_a_charged_account_does_not_move_to_rows_of_another(place: Place) -> None:
     """Its own contract, after another one has opened an account on its rows."""
     spent_out(place)
-    with place.ledger() as ledger, pytest.raises(PrivacyError, match="belong to several accounts, other, shop"):
+    with place.ledger() as ledger, pytest.raises(PrivacyError, match="belong to several accounts, 'other', 'shop'"):
         ledger.ensure_account(TINY, ["file:/data/other.csv"])
 
 

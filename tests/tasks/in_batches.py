@@ -11,21 +11,22 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from dpicl.tabular.reading import source, survey
+from dpicl.tabular.reading.survey import WHOLE_ROWS
 from tests.harness import Place, install, publish, shop, shop_rows
 from tests.tasks.stages import End, work
 
-BATCH_ROWS, WHOLE_ROWS = 25, 50
+BATCH_ROWS = 25
 
 
 def small_batches() -> None:
     """In this process."""
     for module in (survey, source):
-        module.BATCH_ROWS, module.WHOLE_ROWS = BATCH_ROWS, WHOLE_ROWS  # type: ignore[attr-defined]
+        module.BATCH_ROWS = BATCH_ROWS  # type: ignore[attr-defined]
 
 
 def install_folder(place: Place, rows: int = 120, *, files: int = 3, private: bool = False, name: str = "shop") -> None:
-    """The made-up table as a folder of Parquet files."""
-    content = shop(name, private=private)
+    """The made-up table as a folder of Parquet files, that is read in batches by what its contract says."""
+    content = {**shop(name, private=private), "population": WHOLE_ROWS + 1}
     del content["source"]["file"]
     install(place, {**content, "source": {**content["source"], "folder": name}}, "")
     (place.root / "data" / f"{name}.csv").unlink()

@@ -59,13 +59,10 @@ BAD: dict[str, tuple[bytes, str]] = {
     "a category in other case": (with_value("colour", "RED"), "categories (1 value)"),
     "a category with a blank": (with_value("colour", " red"), "categories (1 value)"),
     "0 bytes": (b"", "empty"),
-    "a header alone": (LINES[0].encode(), "no rows"),
-    "one row": ("\n".join(LINES[:2]).encode(), "row"),
-    "one class": ("\n".join(line for line in LINES if not line.endswith((",yes", ",twice"))).encode(), "label"),
     "not UTF-8": (with_value("colour", "ré").decode().encode("latin-1"), "UTF-8"),
     "UTF-16": (GOOD.encode("utf-16"), "UTF-8"),
     "ragged rows": (f"{GOOD}1,2\n".encode(), "ragged"),
-    "an open quote": (f'{GOOD}1,"2,red,no,no\n'.encode(), "ragged"),
+    "an open quote": (f'{GOOD}1,"2,red,no,no\n'.encode(), "closed quotes"),
     "binary": (bytes(range(256)) * 20, "UTF-8"),
 }
 

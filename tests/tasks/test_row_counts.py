@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,8 @@ from typing import Any
 import pytest
 
 from dpicl.engine.plan import make_plan
+from dpicl.engine.settings import Settings
+from dpicl.engine.verdicts import Verdicts
 from tasks.ingest import ingest
 from tasks.split import split
 from tasks.validate import validate
@@ -44,7 +45,8 @@ def messages(root: Path, privacy: dict[str, Any], *, texts: bool = False) -> tup
     with place.entered():
         run = str(make_plan("private", {**SMALL, "datasets": [name], "methods": methods, "epsilons": ["1"], "shots": [2]}, "r"))
         said = [stage.fn(run, name) for stage in (ingest, validate, split)]
-        return said, json.loads((Path(run) / "validation" / f"{name}.json").read_text())
+        settings = Settings.current()
+        return said, Verdicts.of(Path(run), settings.declared(name), settings).rules(name) or []
 
 
 @pytest.mark.quick("replace-one")

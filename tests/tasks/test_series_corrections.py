@@ -85,6 +85,8 @@ def test_a_sign_is_of_a_person_in_a_horizon_and_of_nothing_else(content: dict[st
 
 @pytest.mark.parametrize("wrong", ["0", "2", "", "yes"])
 def test_another_sign_is_refused_before_anything_is_charged(place: Place, wrong: str) -> None:
+    content = tree()
+    declare(place, {**content, "source": {**content["source"], "invalid": "refuse"}})
     put(place, [*signed(visits(3)), {**visit("p1", 1), "sign": wrong}])
     with pytest.raises(DataError, match="sign"):
         night(1)
@@ -165,7 +167,7 @@ def counts_of(contract: Contract, rows: list[tuple[int, int, str, str, int]]) ->
         day = visit("", period + 1)["day"]
         here = [row for row in [*others, *own] if row["day"] == day]
         columns = {name: pa.array([str(row[name]) for row in here], pa.string()) for name in (*visit("", 1), "sign")}
-        table = PrivateTable(typed_table(pa.table(columns), contract, "rows", part=True))
+        table = PrivateTable(typed_table(pa.table(columns), contract, "rows"))
         counts, new = entering_counts(of(contract), table, contract, entered, key=KEY)
         entered = Entered.together([entered, new])
         counted.append(counts)

@@ -136,7 +136,6 @@ def test_a_delivery_is_not_read_again_once_it_was_counted(place: Place) -> None:
 
 
 def test_a_delivery_of_one_row_and_one_of_none_are_no_refusal(place: Place) -> None:
-    """Where a table is refused that has one row, or one of two labels, a delivery is counted."""
     for day in range(1, 6):
         for path in (place.root / "data" / NAME).glob(f"{_DAYS[day - 1]}.*"):
             path.unlink()
@@ -212,6 +211,7 @@ def test_what_else_lies_in_the_folder_is_refused_unless_it_is_of_another_time(pl
 
 
 def test_a_delivery_that_breaks_a_rule_is_refused_before_anything_is_charged_and_without_a_value(place: Place) -> None:
+    declare(place, series_tree(source={**SOURCE, "invalid": "refuse"}))
     put(place.root, 2, [visit("p1", 2), visit("p2", 2, city="nowhere")])
     with pytest.raises(DataError, match=r"2026-03-02\.csv.*city") as told:
         night(2)

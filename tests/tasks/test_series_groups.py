@@ -211,7 +211,7 @@ def test_a_forecast_has_a_line_for_each_horizon_that_goes_on(place: Place) -> No
     night(5)
     night(3, shots=4)
     night_of_rows(2)
-    told = [one.sentence for one in series_forecasts(Settings.current())]
+    told = [one.sentence for one in series_forecasts(Settings.current())[0]]
     assert [line.split(" of 12 are released")[0][-1] for line in told] == ["5", "3", "2"]
     assert told[0].startswith("visits (GDP-TabICL, 2 shots): its periods are paid") and told[2].startswith("visits (MST-TabICL): its")
 
@@ -226,7 +226,7 @@ def test_a_forecast_is_of_a_contract_s_own_horizons_and_of_each_of_them(place: P
     for name, epsilon, options in asked:
         plan = plan_of(name, METHOD, Settings.current(), epsilon=epsilon, shots=2, options=options)
         release_planned(plan, Settings.current(), now=after(1))
-    told = [one.sentence.split(": its periods")[0] for one in series_forecasts(Settings.current())]
+    told = [one.sentence.split(": its periods")[0] for one in series_forecasts(Settings.current())[0]]
     either = [f"mine (GDP-TabICL, 2 shots, epsilon {one})" for one in ("1, sum_origin centre", "2, sum_origin lower")]
     assert told == [*either, "theirs"]
 

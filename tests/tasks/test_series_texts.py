@@ -220,7 +220,7 @@ def test_a_run_writes_the_last_period_that_is_over_and_asks_with_it(place: Place
     assert spent() == (paid[0], 3)
     (stored,) = json.loads(next(place.run("april").glob("units/*/released_texts.json")).read_text()).values()
     assert [one["text"] for one in texts(made("2026-04", generator=None))] == [one["text"] for one in stored]
-    (told,) = series_forecasts(Settings.current())
+    ((told,), _) = series_forecasts(Settings.current())
     assert (told.first, told.last, told.released) == ("2026-01", "2026-06", 2)
 
 
@@ -337,6 +337,8 @@ def test_what_a_contract_of_periods_may_not_say(changes: dict[str, Any], refused
 
 
 def test_a_delivery_that_breaks_a_rule_is_refused_without_its_text(place: Place) -> None:
+    content = tree()
+    declare(place, {**content, "source": {**content["source"], "invalid": "refuse"}})
     put(place, PERIODS[0], 3).write_text('{"class": "odd", "head": "secret", "body": "secret"}\n')
     with pytest.raises(DataError) as told:
         made(PERIODS[0])

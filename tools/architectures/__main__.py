@@ -1,4 +1,4 @@
-"""`python -m tools.architectures [--device cuda] [NAME …]`: check architectures, all or these, each in a process of its own.
+"""`python -m tools.architectures [--device cuda] [--results FILE] [NAME …]`: check architectures, all or these, each in a process of its own.
 
 What was found on a CPU is kept. A process that dies or hangs is a finding as well. `docs/reference/models.md` is made of what is kept.
 """
@@ -55,6 +55,7 @@ def main() -> None:
     """Print what was found, and keep what a CPU gives."""
     parser = argparse.ArgumentParser(prog="python -m tools.architectures", description=__doc__)
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="where findings are kept")
     parser.add_argument("names", nargs="*", default=names())
     asked = parser.parse_args()
     chosen = asked.names
@@ -67,10 +68,11 @@ def main() -> None:
             sys.stdout.flush()
     if asked.device != "cpu":
         return
-    kept = {} if chosen == names() else {one["name"]: one for one in json.loads(RESULTS.read_text(encoding="utf-8"))["findings"]}
+    is_anew = chosen == names() or not asked.results.exists()
+    kept = {} if is_anew else {one["name"]: one for one in json.loads(asked.results.read_text(encoding="utf-8"))["findings"]}
     kept |= {finding.name: asdict(finding) for finding in findings}
     content = {"transformers": transformers.__version__, "findings": [kept[name] for name in sorted(kept)]}
-    RESULTS.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    asked.results.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

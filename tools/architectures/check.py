@@ -24,6 +24,7 @@ TOLERANCE = 3e-4
 LEAST_MOVE = 1e-2
 """Nats by which the prompts' scores must differ, else the comparison would show nothing."""
 ANSWERS = (" No", " Yes", " a clerk of the state", " a clerk")
+"""One begins another, so that all are scored with the end of their line."""
 EXAMPLE = "The person is {} years old and works as a clerk. Does this person earn more? Answer: {}\n"
 QUERY = "The person is {} years old. Does this person earn more? Answer:"
 PROMPTS = (
@@ -126,7 +127,7 @@ def check(name: str, tokenizer_folder: Path, home: Path, device: str = "cpu") ->
 
 def _differences(scorer: TransformersScorer, oracle: Oracle) -> Iterator[Callable[[], float]]:
     """How far each way of reading is from the oracle, in the order of `STEPS`."""
-    expected = np.array([[oracle.score(scorer, prompt, answer) for answer in ANSWERS] for prompt in PROMPTS])
+    expected = np.array([[oracle.score(scorer, prompt, f"{answer}\n") for answer in ANSWERS] for prompt in PROMPTS])
     if np.ptp(expected, axis=0).min() < LEAST_MOVE:
         raise ModelError(f"the prompts' scores differ by {np.ptp(expected, axis=0).min():.2g} nats only")
     yield lambda: float(np.abs(np.vstack([scorer.score([prompt], ANSWERS) for prompt in PROMPTS[::3]]) - expected[::3]).max())

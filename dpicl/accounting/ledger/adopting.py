@@ -22,6 +22,7 @@ from dpicl.accounting.events import guarantee_from_json
 from dpicl.accounting.guarantee import Neighbours
 from dpicl.accounting.ledger import chain, seals
 from dpicl.accounting.ledger.anchor import Head
+from dpicl.accounting.ledger.assets import LATEST
 from dpicl.accounting.ledger.models import drawings, entries, head
 from dpicl.accounting.ledger.restoring import AFTER_RESTORE, BRANCH, RESTORED, backup_time
 from dpicl.accounting.ledger.rows import LedgerState, account_row, now, write_state
@@ -178,9 +179,11 @@ def _numbered(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _state(newest: _Newest, unproved: set[str]) -> LedgerState:
     """Accounts, what is bound to them, and totals; of an address that two chains have bound to two accounts, neither is proved."""
     payers: dict[str, str] = {}
-    for name, (_, content) in newest.items():
+    for name, (_, content) in sorted(newest.items(), key=lambda item: item[1][0]):
         for address in content["addresses"]:
-            if payers.setdefault(address, name) != name:
+            if address.startswith(LATEST):
+                payers[address] = name
+            elif payers.setdefault(address, name) != name:
                 unproved |= {name, payers[address]}
     return {
         "accounts": [dict(content["account_row"]) for _, content in newest.values()],

@@ -9,19 +9,19 @@ Guarantee   one account per data asset: an address that is bound to an account p
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
 from sqlalchemy import Connection, insert, select, update
 
 from dpicl.accounting.guarantee import Neighbours
-from dpicl.accounting.ledger import chain, rows
+from dpicl.accounting.ledger import assets, chain, rows
 from dpicl.accounting.ledger.budget import CLIENT
 from dpicl.accounting.ledger.chain import Change, verify
-from dpicl.accounting.ledger.models import accounts, assets, entries, records, totals
+from dpicl.accounting.ledger.models import accounts, entries, records, totals
 from dpicl.accounting.ledger.restoring import RESTORED, branch_of, restored_from
-from dpicl.accounting.ledger.rows import members_of, payer_of, payers_at, spent_of, write_spent
+from dpicl.accounting.ledger.rows import members_of, payer_of, spent_of, write_spent
 from dpicl.accounting.ledger.values import Account
 from dpicl.errors import LedgerRefusedError, PrivacyError
 
@@ -34,7 +34,11 @@ def find(connection: Connection, declared: Account, addresses: Sequence[str], *,
     """The account that is open for these rows, None where none is; and the addresses that are not bound to it yet.
     Raises PrivacyError: the rows belong to several accounts, to another than the one that is named, or to one that a benchmark cannot have.
     """
-    payers = payers_at(connection, addresses)
+    found = assets.payers_at(connection, addresses)
+    own = payer_of(connection, declared.name)
+    if not declared.benchmark or any(not _is_unused(connection, name) for name in found.doubtful):
+        assets.check_doubt(found, own)
+    payers = set(found.sure)
     if declared.benchmark:
         charged = sorted(name for name in payers if not _is_unused(connection, name))
         if charged:
@@ -43,22 +47,32 @@ def find(connection: Connection, declared: Account, addresses: Sequence[str], *,
                 f"expected `budget: {{epsilon: CAP}}` in place of `benchmark: true`"
             )
         return rows.stored_account(connection, declared.name), []
-    own = payer_of(connection, declared.name)
-    if named and payers - {own}:
-        raise PrivacyError(
-            f"account {own!r}: its rows belong to account {min(payers - {own})!r}; expected `account: {min(payers - {own})}`"
-        )
+    if named and len(payers) == 1 and own not in payers:
+        (payer,) = payers
+        raise PrivacyError(f"account {own!r}: its rows belong to account {found.with_reason(payer)}; expected `account: {payer}`")
     if not named and own not in payers and payers:
         stored = rows.stored_account(connection, own)
         if stored is not None and not stored.benchmark and not _is_unused(connection, own):
             payers |= {own}  # an older account, whose rows another contract has named first
-    if len(payers) > 1:
-        names = ", ".join(sorted(payers))
-        raise PrivacyError(f"account {own!r}: its rows belong to several accounts, {names}; expected the rows of one")
+    _check_one(f"account {own!r}", payers, found)
     name = next(iter(payers), own)
     stored = rows.stored_account(connection, name)
-    known = addresses_of(connection, name)
-    return stored, [address for address in dict.fromkeys(addresses) if address not in known]
+    known = assets.bound_to(connection, name)
+    return stored, [address for address in found.addresses if address not in known]
+
+
+def payer_at(connection: Connection, addresses: Sequence[str], named: str | None) -> str | None:
+    """The account that pays for the rows at these addresses; None where none does. Raises PrivacyError: as `find`."""
+    found = assets.payers_at(connection, addresses)
+    assets.check_doubt(found, "" if named is None else payer_of(connection, named))
+    _check_one("the rows" if named is None else f"account {named!r}", set(found.sure), found)
+    return next(iter(found.sure), None)
+
+
+def _check_one(own: str, payers: Collection[str], found: assets.Payers) -> None:
+    if len(payers) > 1:
+        names = ", ".join(map(found.with_reason, sorted(payers)))
+        raise PrivacyError(f"{own}: its rows belong to several accounts, {names}; expected the rows of one")
 
 
 def wanted(connection: Connection, key: bytes, stored: Account, declared: Account, *, states_cap: bool = True) -> Account:
@@ -119,23 +133,12 @@ def opened(change: Change, declared: Account) -> Account:
     return declared
 
 
-def bind(change: Change, name: str, addresses: Sequence[str]) -> None:
-    """Let an account pay for the rows at these addresses from now on; the chain is locked."""
-    change.connection.execute(insert(assets), [{"address": address, "account": name} for address in addresses])
-    change.append("bound", {"account": name, "addresses": list(addresses)})
-
-
 def put(change: Change, name: str, terms: Mapping[str, Any], note: Mapping[str, Any]) -> None:
     """Change what is agreed on an account; the chain is locked, and keeps what was."""
     change.connection.execute(update(accounts).where(accounts.c.name == name).values(terms))
     now = change.connection.execute(select(accounts.c.epsilon_cap, accounts.c.delta_cap).where(accounts.c.name == name)).one()
     caps = {"epsilon_cap": now.epsilon_cap, "delta_cap": now.delta_cap}
     change.append("cap", {"account": name, **terms, **caps, **note, **branch_of(change.connection), "changed_utc": rows.now()})
-
-
-def addresses_of(connection: Connection, name: str) -> list[str]:
-    """What is bound to an account, in order."""
-    return sorted(connection.execute(select(assets.c.address).where(assets.c.account == name)).scalars())
 
 
 def _stated(connection: Connection, name: str) -> Iterator[tuple[int, str, dict[str, Any]]]:

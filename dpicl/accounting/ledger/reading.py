@@ -18,10 +18,10 @@ from dpicl.accounting import accountant
 from dpicl.accounting.accountant import Cost
 from dpicl.accounting.filters import Spent
 from dpicl.accounting.guarantee import Guarantee, Neighbours
-from dpicl.accounting.ledger import budget, chain, opening, restoring, rows
+from dpicl.accounting.ledger import assets, budget, chain, opening, restoring, rows
 from dpicl.accounting.ledger.anchor import Anchor, Head
 from dpicl.accounting.ledger.database import Database
-from dpicl.accounting.ledger.models import accounts, assets, entries, records
+from dpicl.accounting.ledger.models import accounts, entries, records
 from dpicl.accounting.ledger.replay import ReplayedRows
 from dpicl.accounting.ledger.values import Account, Entry, OdometerReading, Quote
 from dpicl.errors import PrivacyError
@@ -75,6 +75,13 @@ class Readings:
         with self._database.reading() as connection:
             return opening.find(connection, declared, addresses, named=named)[0]
 
+    def payer_at(self, addresses: Sequence[str], *, named: str | None = None) -> str | None:
+        """The account that pays for the rows at these addresses; None where none does yet. `named`: the one that a contract names.
+        Raises PrivacyError: several do, or nobody has said whether a file is one that an account has paid for.
+        """
+        with self._database.reading() as connection:
+            return opening.payer_at(connection, addresses, named)
+
     def published(self, release_id: str) -> str | None:
         """The hash of the artefact that is this release; None before one has won."""
         with self._database.reading() as connection:
@@ -124,14 +131,12 @@ class Readings:
     def addresses(self, name: str) -> list[str]:
         """Where the rows are that an account pays for."""
         with self._database.reading() as connection:
-            return opening.addresses_of(connection, name)
+            return assets.bound_to(connection, name)
 
     def unplaced(self) -> dict[str, list[str]]:
         """Accounts with a cap that are bound to no address, older than accounts of data assets; each with those merged into it."""
         with self._database.reading() as connection:
-            placed = select(assets.c.account).where(assets.c.address.notlike(rows.JOINED + "%"))
-            capped = select(accounts.c.name).where(accounts.c.benchmark.is_(False), accounts.c.name.notin_(placed))
-            names = connection.execute(capped.order_by(accounts.c.name)).scalars()
+            names = assets.unplaced(connection)
             return {name: rows.members_of(connection, name) for name in names if rows.payer_of(connection, name) == name}
 
     def check_seen(self, seen: Head) -> None:

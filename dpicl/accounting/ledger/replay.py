@@ -47,6 +47,8 @@ class ReplayedRows:
             self._total(content)
         elif kind == "bound":
             rows["asset"] |= {address: {"address": address, "account": content["account"]} for address in content["addresses"]}
+            for address in content.get("dropped", ()):
+                rows["asset"].pop(address, None)
         elif kind == "drawing":
             self._begun.add(sys.intern(content["release_id"]))
         elif kind == "published":

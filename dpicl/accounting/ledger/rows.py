@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -36,8 +36,6 @@ _PAYER = select(assets.c.account).where(assets.c.address == bindparam("address")
 _SPENT = select(totals.c.spent).where(totals.c.account == bindparam("account"))
 JOINED = "account:"
 """Before the name of an older account that was merged into another one: an address like any other."""
-_NESTED = ("file:", "s3://")
-"""Addresses of places that may lie in each other."""
 
 
 def now() -> str:
@@ -169,18 +167,6 @@ def members_of(connection: Connection, name: str) -> list[str]:
     """The account, and those merged into it."""
     joined = select(assets.c.address).where(assets.c.account == name, assets.c.address.startswith(JOINED, autoescape=True))
     return [name, *(address.removeprefix(JOINED) for address in connection.execute(joined).scalars())]
-
-
-def payers_at(connection: Connection, addresses: Iterable[str]) -> set[str]:
-    """The accounts that pay for the rows at these addresses, or for places that lie in one of them or that one of them lies in."""
-    known = [(row["address"], row["account"]) for row in _rows(connection, assets)]
-    payers = set()
-    for mine in addresses:
-        for address, account in known:
-            shorter, longer = sorted((mine, address), key=len)
-            if mine == address or (shorter.startswith(_NESTED) and longer.startswith(shorter.rstrip("/") + "/")):
-                payers.add(account)
-    return payers
 
 
 def spent_of(connection: Connection, name: str) -> Spent:

@@ -10,6 +10,7 @@ Not covered an attacker who holds the key, or replaces anchor and database toget
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
@@ -20,7 +21,7 @@ from sqlalchemy import URL, insert, select, update
 from dpicl.accounting import accountant
 from dpicl.accounting.events import holds_part
 from dpicl.accounting.filters import Spent
-from dpicl.accounting.ledger import adopting, budget, chain, horizons, opening, restoring, rows, seals
+from dpicl.accounting.ledger import adopting, assets, budget, chain, horizons, opening, restoring, rows, seals
 from dpicl.accounting.ledger.anchor import Anchor, Head
 from dpicl.accounting.ledger.chain import Change, changing, verify
 from dpicl.accounting.ledger.database import Database, downgrade
@@ -110,16 +111,24 @@ class Ledger(Readings):
                 opening.opened(change, declared) if stored is None else opening.agreed(change, stored, declared, states_cap=states_cap)
             )
             if missing:
-                opening.bind(change, account.name, missing)
+                assets.bind(change, account.name, missing)
             return account
 
     def bind(self, name: str, addresses: Sequence[str]) -> None:
         """Bind an open account to addresses that no account is bound to yet, and change nothing else of it."""
         with self._changing() as change:
             change.lock()
-            free = [address for address in addresses if not rows.payers_at(change.connection, [address])]
+            free = [address for address in addresses if not assets.payers_at(change.connection, [address]).sure]
             if free:
-                opening.bind(change, rows.find_account(change.connection, name).name, free)
+                assets.bind(change, rows.find_account(change.connection, name).name, free)
+
+    def other_file(self, name: str, path: Path) -> None:
+        """State that a file is not the one that an account paid for when that had its device and inode, which are used again; the chain keeps it.
+        Raises LedgerError: there is no such account; PrivacyError: it pays for that file, or never paid for one of this inode.
+        """
+        with self._changing() as change:
+            change.lock()
+            assets.other_file(change, rows.find_account(change.connection, name).name, os.path.realpath(path))
 
     def set_cap(self, name: str, epsilon_cap: float, delta_cap: float = 0.0) -> None:
         """Change the caps of an account; the chain keeps the old ones.
@@ -168,7 +177,7 @@ class Ledger(Readings):
                 before = canonical(rows.spent_of(change.connection, account.name).as_json())
                 written = rows.write_spent(change.connection, account.name, spent)
             paying = change.connection.execute(select(accounts).where(accounts.c.name == account.name)).one()
-            terms = {"account_row": dict(paying._mapping), "addresses": opening.addresses_of(change.connection, account.name)}
+            terms = {"account_row": dict(paying._mapping), "addresses": assets.bound_to(change.connection, account.name)}
             said = {"before": before, "spent": written, **terms, **restoring.branch_of(change.connection)}
             change.append("reserved", {**row, **said}, release.release_id)
         return Reservation("reserved", None, is_new=True)

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from dpicl.audit.end_to_end.mistakes import mistake
-from dpicl.checks import Rule
+from dpicl.checks import Rule, Violation
 from dpicl.contract import periods
 from dpicl.engine.horizon import Horizon
 from dpicl.engine.stages import ingest
@@ -91,10 +91,11 @@ def _texts_until_now(delivery: Any) -> Any:
     return texts
 
 
-@mistake("a bound on a delivery's texts", "bytes of a horizon's texts", "text_rules")
-def _bounded_delivery(text_rules: Any) -> Any:
-    """A delivery is held to what all texts are held to."""
-    return lambda contract: (*text_rules(contract), Rule("row_count", None, "fail", 2, "there are at least 2 texts"))
+@mistake("a bound on a delivery's texts", "bytes of a horizon's texts", "text_violations")
+def _bounded_delivery(text_violations: Any) -> Any:
+    """A delivery has at least two texts."""
+    few = Violation(Rule("no_empty", "text", "fail", None, "there are at least 2 texts"), 1)
+    return lambda table, contract: (*text_violations(table, contract), *([few] if table.num_rows < 2 else []))
 
 
 @mistake("corrections that are no participation", "noise covers a person's corrections", "entering_rows")

@@ -29,7 +29,9 @@ from dpicl.methods.gdp_tabicl import GdpTabicl
 SourceRow = Mapping[str, Any]
 SourceKind = Literal["csv", "folder", "batches", "query", "texts"]
 KINDS: tuple[SourceKind, ...] = ("csv", "folder", "batches", "query", "texts")
-"""Every kind of source; `batches` is a folder whose rows are too many to be read whole."""
+"""Every kind of source; `batches` is a folder whose contract states a `population` that is not read whole."""
+MANY = 1 << 20
+"""That `population`."""
 Measured = Literal["not at all", "public queries", "held-out rows"]
 """What a run's answers are compared with."""
 NAME, URL = "shop", "DPICL_AUDITED_DATABASE"
@@ -97,6 +99,7 @@ class Declaration:
             "description": "Made-up customers.",
             "source": {"title": "t", "licence": "l", "citation": "c", **missing, **places.get(self.kind, {"folder": NAME})},
             "privacy": {"sampling_rate": "1"},
+            **({"population": MANY} if self.kind == "batches" else {}),
             **measured.get(self.measured, {}),
             "columns": {
                 **({} if self.narrow else {"spent": {"type": "integer", "bounds": [0, 100]}}),

@@ -16,7 +16,6 @@ from typing import Any
 
 from dpicl.accounting.ledger.keys import canonical
 from dpicl.engine.artefacts import DIGEST, WRITING, gather, read_drafts, table_folder
-from dpicl.engine.batches import Batches
 from dpicl.engine.files import PRIVATE_MODE, read_json, write_json
 from dpicl.engine.journal import forget
 from dpicl.engine.names import public_facts
@@ -24,21 +23,19 @@ from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.releases import UnitReleases, plan_facts, rows_version
 from dpicl.engine.run_folder import UnitFolder
 from dpicl.engine.stage import unit_stage
-from dpicl.errors import PrivacyError, RunError
-from dpicl.methods.tabular_method import TabularMethod
+from dpicl.errors import RunError
+from dpicl.holder import tell_holder
 from dpicl.pipeline import Cell
 
 CHARGED = "to_write.json"
 
 
-@unit_stage("charge", lambda folder: folder.method.artefact, "owner")
+@unit_stage("charge", lambda folder: folder.method.artefact, "owner", reads_rows=False)
 def charge(folder: UnitFolder) -> str:
     """Charge every release of the unit; which ones are to be drafted, and under which names."""
     method = folder.method
     method.check(folder.declared, folder.unit)
     method.refuse_run(folder.declared)
-    if isinstance(method, TabularMethod) and not method.takes_batches and Batches.of(folder) is not None:
-        raise PrivacyError(f"{folder.declared.name}: method {method.name!r} counts no table batch by batch; expected a smaller table")
     path, digests = folder.private / CHARGED, _facts_digests(folder)
     if path.exists():
         _check_facts(folder, read_json(path), digests)
@@ -130,9 +127,7 @@ def _warn_if_changed(folder: UnitFolder, standing: Collection[str], drawn: Colle
         f"{folder.unit.dataset}: its rows have changed since they were released from, and the release stands for its period; "
         f"a new period draws anew (`releases: {{every: month}}` in the contract, or --period)"
     )
-    if sys.stderr.isatty():
-        print(f"note: {sentence}", file=sys.stderr)  # noqa: T201 - to a person and to no log
-    elif hasattr(sys, "ps1") or "ipykernel" in sys.modules:
+    if not tell_holder(sentence) and (hasattr(sys, "ps1") or "ipykernel" in sys.modules):
         warnings.warn(sentence, stacklevel=1)
 
 

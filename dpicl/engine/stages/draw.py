@@ -36,7 +36,7 @@ def prepare_stage(name: str) -> Stage:
 
     def prepare(folder: UnitFolder) -> str:
         contract, unit, cells, marks = folder.contract, folder.unit, list(charged(folder)), {}
-        if Batches.of(folder) is None and cells:  # of batches sums are gathered, and no row's mark is stored
+        if _batches(folder) is None and cells:  # of batches sums are gathered, and no row's mark is stored
             marks = tabular(unit.method).prepare(read_split(folder).train, contract, unit, folder.draws, cells)
         write_arrays(folder.private / MARKS, {cell.key: one for cell, one in marks.items()}, mode=PRIVATE_MODE)
         return f"{len(cells)} cells to draw"
@@ -48,7 +48,7 @@ def prepare_stage(name: str) -> Stage:
 def count(run: str, unit_key: str, part: int, parts: int) -> str:
     """Count the batches of one piece of work for every charged release of a unit."""
     folder = open_unit(run, unit_key)
-    batches, cells = Batches.of(folder), list(charged(folder))
+    batches, cells = _batches(folder), list(charged(folder))
     assert batches is not None
     with timed(folder.run, unit_key, "count", f"-{part}"):
         for number in batches.numbers(part, parts):
@@ -72,7 +72,7 @@ def draw_stage(name: str) -> Stage:
 def drafted(folder: UnitFolder, cells: Sequence[Cell]) -> dict[Cell, bytes]:
     """Draw these releases, which are charged: the only step that sees rows. Of a large table, counts the batches that are missing."""
     method, contract, unit = tabular(folder.unit.method), folder.contract, folder.unit
-    draws, batches = folder.draws, Batches.of(folder)
+    draws, batches = folder.draws, _batches(folder)
     if batches is None:
         marks = {}
         if method.prepare_stage:
@@ -87,10 +87,15 @@ def drafted(folder: UnitFolder, cells: Sequence[Cell]) -> dict[Cell, bytes]:
                 key, _, array = name.partition(_BETWEEN)
                 by_cell.setdefault(key, {})[array] = values
             if any(cell.key not in by_cell for cell in cells):
-                raise RunError(f"{unit.key}: batch {number} was counted for other releases; start a new run")
+                raise RunError(f"{unit.key}: a batch was counted for other releases; start a new run")
             counted.append({cell: by_cell[cell.key] for cell in cells})
         drawn = method.merge(counted, contract, unit, draws, cells)
     return {cell: method.encode(one) for cell, one in drawn.items()}
+
+
+def _batches(folder: UnitFolder) -> Batches | None:
+    """What a unit's method counts one by one; None where it reads all rows at once, of which batches are put together."""
+    return Batches.of(folder) if tabular(folder.unit.method).takes_batches else None
 
 
 def _counted(folder: UnitFolder, batches: Batches, number: int, cells: Sequence[Cell]) -> Path:
@@ -117,4 +122,4 @@ def derive_stage(name: str) -> Stage:
         write_arrays(folder.path / ROWS, {cell.key: released.codes for cell, released in rows.items()})
         return f"{len(rows)} sets of rows"
 
-    return unit_stage(name, ROWS)(derive)
+    return unit_stage(name, ROWS, reads_rows=False)(derive)

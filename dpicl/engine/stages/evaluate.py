@@ -56,7 +56,7 @@ def fit_baselines(folder: UnitFolder) -> str:
     return f"{len(rows)} models"
 
 
-@unit_stage("evaluate", RESULTS, "owner")
+@unit_stage("evaluate", RESULTS, "owner", reads_rows=False)
 def evaluate(folder: UnitFolder) -> str:
     """Compare every answer with the truth, where there is something to compare."""
     evaluation = folder.declared.evaluation

@@ -5,11 +5,11 @@ Batches of a large table are read, checked and split by workers, a part of them 
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
-import pyarrow as pa
-
 from dpicl.contract import Contract, TextContract
+from dpicl.engine.accounts import check_payer
 from dpicl.engine.artefacts import TABLE, keep_rows, table_folder
 from dpicl.engine.batches import INDEX, Batches, begin, keep_stream
 from dpicl.engine.horizon import uncounted
@@ -19,8 +19,8 @@ from dpicl.engine.stage import stage, timed
 from dpicl.errors import RunError
 from dpicl.tabular.reading.deliveries import read_deliveries
 from dpicl.tabular.reading.parse import typed_table
-from dpicl.tabular.reading.source import load_source, query_rows
-from dpicl.tabular.reading.survey import survey
+from dpicl.tabular.reading.source import load_source, query_parts
+from dpicl.tabular.reading.survey import in_batches, survey
 from dpicl.text.read import load_texts
 
 
@@ -38,21 +38,19 @@ def ingest(run: str, dataset: str) -> str:
             assert isinstance(contract, Contract)
             if (folder / INDEX).exists():
                 return "already done"
+            check = partial(check_payer, contract, settings)
             if contract.source.frame:
                 if settings.given is None or settings.given.rows is None:
                     raise RunError(f"{dataset}: its rows are given by the program that makes the release, and are not here")
                 table = typed_table(settings.given.rows, contract, contract.name)
             elif contract.source.deliveries is not None:
                 table = read_deliveries(contract, settings.data, uncounted(read_plan(Path(run)), contract, settings))
-            elif contract.source.query is not None:
-                rows = query_rows(contract, contract.source.query)
-                if not isinstance(rows, pa.Table):
-                    return keep_stream(rows, contract, settings, Path(run))
-                table = rows
-            elif (files := survey(contract, settings.data)) is not None and files.batches(contract):
+            elif in_batches(contract) and contract.source.query is not None:
+                return keep_stream(query_parts(contract, check), contract, settings, Path(run))
+            elif in_batches(contract) and (files := survey(contract, settings.data)) is not None:
                 return begin(files, contract, folder)
             else:
-                table = load_source(contract, data_folder=settings.data, cache_folder=settings.cache)
+                table = load_source(contract, data_folder=settings.data, cache_folder=settings.cache, check=check)
         keep_rows(folder / TABLE, table)
     return f"{table.num_rows} rows" if contract.tells_row_count else "rows read"
 

@@ -40,7 +40,7 @@ def receive(run: str, dataset: str) -> str:
     units = [open_unit(run, key) for key, unit in plan.units.items() if unit.dataset == dataset]
     path = folder / COUNTS.format(dataset=dataset)
     if not path.exists():
-        with timed(folder, dataset, "receive"):
+        with timed(folder, dataset, "receive", reads_rows=False):
             every = [one for unit in units for one in collections_of(plan, unit.contract, unit.unit).values()]
             _count(folder, dataset, plan, {one.name: one for one in every})
     stored = read_arrays(path)

@@ -161,7 +161,7 @@ def score(run: str, unit_key: str, part: int) -> str:
     mine = _groups_of(folder, _lengths(folder))[part::PARTS]
     missing = [group for group in mine if not all(_cell_file(folder, number).exists() for number in group)]
     if missing:
-        with timed(folder.run, unit_key, "score", part=str(part)):
+        with timed(folder.run, unit_key, "score", part=str(part), reads_rows=folder.declared.evaluation == "charged"):
             if read_plan(folder.run).model.most_rows:
                 _score_rows(folder, {cell: number for group in missing for number, cell in group.items()})
             else:

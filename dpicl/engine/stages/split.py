@@ -78,7 +78,7 @@ def _hold(run: Path, contract: Declared, folder: Path) -> None:
 
 def _public_alone(run: Path, contract: Contract, folder: Path, most: int | None) -> str:
     """Where clients report there are no rows to split: the contract's public queries, if it names any."""
-    with timed(run, contract.name, "split"):
+    with timed(run, contract.name, "split", reads_rows=False):
         asked = load_queries(contract, data_folder=Settings.current().data)
         if asked is None or contract.evaluation != "public":
             return "no public queries to ask"

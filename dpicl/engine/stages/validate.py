@@ -8,17 +8,20 @@ from dpicl.checks import Rule, Violation
 from dpicl.contract import Contract, Declared, TextContract
 from dpicl.engine.artefacts import TABLE, kept_rows, table_folder
 from dpicl.engine.batches import Batches
-from dpicl.engine.files import write_json
 from dpicl.engine.settings import Settings
 from dpicl.engine.stage import stage, timed
+from dpicl.engine.verdicts import Verdicts, validation_file
 from dpicl.errors import DataError
+from dpicl.holder import tell_holder
 from dpicl.tabular.reading.batches import merged_violations
 from dpicl.tabular.reading.checks import rules_of, violations
 from dpicl.text.checks import text_rules, text_violations
 
 
 def check_rules(run: str, dataset: str) -> str:
-    """Write whether every rule of the contract holds, and refuse rows that break one. Raises DataError: names column, rule and count."""
+    """Write whether every rule of the contract holds, and refuse rows that break one. Which rules only warn of private rows is told to their
+    holder and decides nothing. Raises DataError: names column, rule and count.
+    """
     settings = Settings.current()
     contract = settings.declared(dataset)
     with timed(Path(run), dataset, "validate"):
@@ -35,13 +38,19 @@ def check_rules(run: str, dataset: str) -> str:
             }
             for rule in rules
         ]
-        write_json(Path(run) / "validation" / f"{dataset}.json", rows)
+        verdicts = Verdicts.of(Path(run), contract, settings)
+        verdicts.write(validation_file(dataset), rows)
     failed = [rule for rule in rules if rule in counts and rule.severity == "fail"]
     if failed:
         more = f"and {len(failed) - 1} more rules fail" if len(failed) > 1 else ""
         broken = f"breaks {failed[0].rule}: expected {failed[0].description}"
         raise DataError(contract.name, broken, column=failed[0].column or "", count=counts[failed[0]], detail=more)
-    return f"{len(rules)} rules, {len(counts)} warnings"
+    if verdicts.is_public:
+        return f"{len(rules)} rules, {len(counts)} warnings"
+    if counts:
+        warned = ", ".join(f"{' '.join(filter(None, (rule.rule, rule.column)))} ({count})" for rule, count in counts.items())
+        tell_holder(f"{dataset}: of {len(rules)} rules these do not hold, and only warn: {warned}; all verdicts are in {verdicts.folder}")
+    return f"{len(rules)} rules checked"
 
 
 def _checked(settings: Settings, contract: Declared, run: Path) -> tuple[tuple[Rule, ...], tuple[Violation, ...]]:

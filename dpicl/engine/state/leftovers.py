@@ -22,6 +22,7 @@ from secrets import token_hex
 
 from dpicl.engine.run_folder import LOCK, PLAN, RELEASE_LOCK
 from dpicl.engine.settings import Settings
+from dpicl.engine.verdicts import VERDICTS
 from dpicl.files.locks import is_free, locked_if_free
 from dpicl.leaving import GONE
 from dpicl.snapshots import is_over
@@ -115,6 +116,10 @@ def _rows(settings: Settings, now: float, elsewhere: float) -> Iterator[Leftover
         if folder.parent.name in _NO_RUNS or not folder.is_dir():
             continue
         run, own = settings.runs / folder.name, folder / RELEASE_LOCK
+        if folder.parent.name == VERDICTS:
+            if not (run / PLAN).exists() and is_older(folder, elsewhere):  # else they go with the run
+                yield Leftover(folder, "verdicts of a run that is gone", is_private=True, before=elsewhere)
+            continue
         locks = (*((run / LOCK,) if (run / PLAN).exists() else ()), *((own,) if own.exists() else ()))
         before = now - (DRAFT_SECONDS if own.exists() else ROWS_SECONDS) if locks else elsewhere
         if is_older(folder, before) and all(map(is_free, locks)):
@@ -132,7 +137,7 @@ def _expired(settings: Settings, before: float) -> Iterator[Leftover]:
         locks = (folder / LOCK, *(place / RELEASE_LOCK for place in places if (place / RELEASE_LOCK).exists()))
         if (folder / PLAN).is_file() and all(is_older(one, before) for one in (folder, *places)) and all(map(is_free, locks)):
             for place in places:
-                yield Leftover(place, "private rows of an old run", is_private=True, locks=locks, before=before)
+                yield Leftover(place, "private files of an old run", is_private=True, locks=locks, before=before)
             done = "" if (folder / "manifest.json").exists() else ", not finished: it can no longer be resumed"
             what = f"run, last changed {datetime.fromtimestamp(last_change(folder), UTC):%Y-%m-%d}{done}"
             yield Leftover(folder, what, is_private=False, locks=locks, before=before, is_run=True)

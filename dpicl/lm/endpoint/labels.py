@@ -12,6 +12,10 @@ token's; labels that begin with the same token are summed over an echo, as a loc
 Without an echo, a label that is not listed gets the most that it can have, which is less than
 every listed token has.
 
+Only one label can be said. Where one begins another, all are scored with the end of the line (`requests.overlap`): by an echo over all
+their tokens, as a local model's are; by lists in one request for every piece of a label, sent as what was said so far. A chat cannot be
+asked to go on with what it said: it is refused. A text is the longest label that it starts with.
+
 What cannot be scored gets the fixed answer: equal scores, of which `evaluation.answers` takes the last: Yes.
 """
 
@@ -19,16 +23,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import accumulate, permutations
+from itertools import accumulate
 from typing import Any
 
 from dpicl.errors import ModelError
 from dpicl.lm.endpoint.protocol import GENERATED_TOKENS, Answer, GarbledError, Outcome, Reply, Request, chat_messages, public_prompt
 from dpicl.lm.endpoint.requester import Requester, T
-from dpicl.lm.requests import prompt_ending
+from dpicl.lm.requests import line_end, overlap, prompt_ending
 
 PARSED_GAP = 1.0
 """Nats between the label that a text starts with and the others: only the order means something."""
@@ -36,6 +40,8 @@ LEAST_MASS = 1e-9
 """Probability that is taken to be left where the listed ones add up to one or, rounded, more."""
 AGREEMENT = 0.05
 """Nats by which a server's two ways of scoring may differ: half precision rounds."""
+Listed = dict[str, float]
+"""The likeliest next pieces of a text, with their log-probabilities."""
 _SILENT = "the reply has no log-probabilities"
 
 
@@ -44,6 +50,16 @@ class LabelRequest(Request):
     """One prompt whose labels are to be scored."""
 
     labels: tuple[str, ...]
+
+    @property
+    def ends(self) -> bool:
+        """Whether the labels are scored with what ends them."""
+        return overlap(label.strip() for label in self.labels)
+
+    @property
+    def ended(self) -> tuple[str, ...]:
+        """The labels as they are scored."""
+        return tuple(label.rstrip() + line_end(self.prompt) for label in self.labels) if self.ends else self.labels
 
     @staticmethod
     def public(labels: tuple[str, ...]) -> LabelRequest:
@@ -62,18 +78,16 @@ class LabelRequester(Requester[LabelRequest]):
         """Find out how labels are cut into tokens after these prompts' endings, which are public; only an echo has to know.
 
         Raises:
-            ModelError: a label and what stands before it share a token; or one label begins another, whose first tokens tell nothing.
+            ModelError: a label and what stands before it share a token; or one label begins another, and a chat lists first tokens only.
         """
-        if self.mode.kind == "top-logprobs":
-            for labels in {request.labels for request in requests}:
-                if any(other.strip().startswith(one.strip()) for one, other in permutations(labels, 2)):
-                    raise ModelError(
-                        f"model {self.client.spec.name!r} is asked by {self.mode.label} for labels of which one begins another; "
-                        f"expected a server that echoes, or a local model"
-                    )
+        if self.mode.kind == "top-logprobs" and self.mode.api == "chat" and any(request.ends for request in requests):
+            raise ModelError(
+                f"model {self.client.spec.name!r} is asked by {self.mode.label} for labels of which one begins another; "
+                f"expected a server that has completions, a local model, or labels of which none begins another"
+            )
         if self.mode.kind != "echo":
             return
-        pairs = {(prompt_ending(request.prompt), label) for request in requests for label in request.labels}
+        pairs = {(prompt_ending(request.prompt), label) for request in requests for label in request.ended}
         for ending, label in sorted(pairs - self.tokens.keys()):
             # as in `transformers_backend`: blanks at the prompt's end belong to the label
             before, whole = [
@@ -91,9 +105,11 @@ class LabelRequester(Requester[LabelRequest]):
         """See `Requester.attempt`."""
         if self.mode.kind == "echo":
             tokens = self._label_tokens(request)
-            if self.mode.top and len({label_tokens[0] for label_tokens in tokens}) == len(tokens):
+            if self.mode.top and not request.ends and len({label_tokens[0] for label_tokens in tokens}) == len(tokens):
                 return await self._echoed(request, [1] * len(tokens), await self._listed(request))
             return await self._echoed(request, list(map(len, tokens)), [None] * len(tokens))
+        if self.mode.kind == "top-logprobs" and request.ends:
+            return await self._spelt(request)
         labels = request.labels if self.mode.api == "completions" else tuple(label.strip() for label in request.labels)
         score = top_answer if self.mode.kind == "top-logprobs" else parsed_answer
         return await self._send(request.prompt, request.labels, lambda reply: score(reply, labels))
@@ -113,7 +129,30 @@ class LabelRequester(Requester[LabelRequest]):
         return answers
 
     def _label_tokens(self, request: LabelRequest) -> list[tuple[str, ...]]:
-        return [self.tokens[prompt_ending(request.prompt), label] for label in request.labels]
+        return [self.tokens[prompt_ending(request.prompt), label] for label in request.ended]
+
+    async def _spelt(self, request: LabelRequest) -> Answer:
+        """Summed log-probabilities of the pieces of every label with its end, as the server lists them one after another.
+
+        Of a piece that is not listed, and all that follow it, the most that they can have together.
+        """
+        start, lists = request.prompt.rstrip(), dict[str, Listed]()
+        scores, begun, whole = list[float](), 0, 0
+        for label in request.ended:
+            said, rest, score = start, request.prompt[len(start) :] + label, 0.0
+            while rest:
+                if said not in lists:
+                    lists[said] = await self._send(said, (), listed_tokens)
+                piece = next_piece(lists[said], rest)
+                if piece is None:
+                    score += floor(lists[said].values())
+                    break
+                said, rest, score = said + piece[0], rest[len(piece[0]) :], score + piece[1]
+            begun, whole = begun + (said != start), whole + (not rest)
+            scores.append(score)
+        if not begun:
+            return equal_scores("no-label", len(scores))
+        return Answer("scored" if whole == len(scores) else "one-label", tuple(scores))
 
     async def _listed(self, request: LabelRequest) -> list[float | None]:
         """Log-probability of every label's first token, None where the server does not list it."""
@@ -123,7 +162,7 @@ class LabelRequester(Requester[LabelRequest]):
     async def _echoed(self, request: LabelRequest, counts: Sequence[int], known: Sequence[float | None]) -> Answer:
         """Scores by echo where there is none yet, each over the first tokens of its label: so many."""
         scores = []
-        for label, label_tokens, count, score in zip(request.labels, self._label_tokens(request), counts, known, strict=True):
+        for label, label_tokens, count, score in zip(request.ended, self._label_tokens(request), counts, known, strict=True):
             text = request.prompt + label
             echoed = partial(echoed_score, text=text, label_tokens=len(label_tokens), counted=count)
             scores.append(await self._send(text, (), echoed, echo=True) if score is None else score)
@@ -136,7 +175,8 @@ class LabelRequester(Requester[LabelRequest]):
     async def _send(self, text: str, labels: Sequence[str], read: Callable[[Reply], T], *, echo: bool = False) -> T:
         """One request for scores."""
         mode = self.mode
-        body: dict[str, Any] = {"temperature": 0, mode.limit: GENERATED_TOKENS if mode.kind in ("choice", "generated") else 1}
+        written = max([GENERATED_TOKENS, *(len(label.encode()) for label in labels)]) if mode.kind in ("choice", "generated") else 1
+        body: dict[str, Any] = {"temperature": 0, mode.limit: written}
         if mode.api == "completions":
             body |= {"prompt": text}
             body |= {"echo": True, "logprobs": 1} if echo else {"logprobs": mode.top} if mode.top else {}
@@ -176,6 +216,35 @@ def listed_scores(reply: Reply, firsts: Sequence[str]) -> list[float | None]:
     return [dict(reply.top).get(first) for first in firsts]
 
 
+def listed_tokens(reply: Reply) -> Listed:
+    """The likeliest next pieces of a text. Raises GarbledError: none is listed."""
+    if not reply.top:
+        raise GarbledError(_SILENT)
+    return {as_written(token): logprob for token, logprob in reply.top}
+
+
+def as_written(token: str) -> str:
+    """A token's text: some servers show a blank before it, and the end of a line, as the vocabulary does."""
+    ends = token.replace("<0x0A>", "Ċ")
+    return re.sub("^[▁Ġ]", " ", token) if ends.strip("Ċ") else "\n" * len(ends)
+
+
+def next_piece(listed: Listed, rest: str) -> tuple[str, float] | None:
+    """The longest listed beginning of a text and its log-probability; without its blank where none has one, as some servers show them."""
+    for blanks in (0, len(rest) - len(rest.lstrip(" "))):
+        pieces = [token for token in listed if token and rest.startswith(token, blanks)]
+        if pieces:
+            longest = max(pieces, key=len)
+            return rest[:blanks] + longest, listed[longest]
+    return None
+
+
+def floor(listed: Collection[float]) -> float:
+    """The most that a token which is not listed can have: no more than any listed one has, and than is left."""
+    left = 1 - math.fsum(math.exp(min(logprob, 0.0)) for logprob in listed)
+    return min(math.log(max(left, LEAST_MASS)), *listed)
+
+
 def echoed_tokens(reply: Reply, text: str) -> tuple[str, ...]:
     """Tokens of the text that was sent, a start token included; what follows them was generated.
 
@@ -204,7 +273,7 @@ def top_answer(reply: Reply, labels: Sequence[str]) -> Answer:
         raise GarbledError(_SILENT)
     fits: list[list[tuple[bool, int, float]]] = [[] for _ in labels]
     for token, logprob in reply.top:
-        text = re.sub("^[▁Ġ]", " ", token)  # some servers show a blank as the vocabulary does
+        text = as_written(token)
         starts = [index for index, label in enumerate(labels) if label.strip().startswith(text.strip())]
         if text.strip() and len(starts) == 1:
             fits[starts[0]].append((text == labels[starts[0]], len(text.strip()), logprob))
@@ -212,9 +281,8 @@ def top_answer(reply: Reply, labels: Sequence[str]) -> Answer:
     listed = sum(score is not None for score in scores)
     if not listed:
         return equal_scores("no-label", len(labels))
-    left = 1 - math.fsum(math.exp(min(logprob, 0.0)) for _, logprob in reply.top)
-    floor = min(math.log(max(left, LEAST_MASS)), *(logprob for _, logprob in reply.top))
-    return Answer("scored" if listed == len(labels) else "one-label", tuple(floor if score is None else score for score in scores))
+    least = floor([logprob for _, logprob in reply.top])
+    return Answer("scored" if listed == len(labels) else "one-label", tuple(least if score is None else score for score in scores))
 
 
 def parsed_answer(reply: Reply, labels: Sequence[str]) -> Answer:

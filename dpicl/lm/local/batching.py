@@ -2,7 +2,8 @@
 
 A *row* is one sequence that the model reads: a prompt and the forced part of one or more
 continuations. Continuations of one token force nothing, so they all share the prompt's
-row; a longer one forces all its tokens but the last.
+row; a longer one forces all its tokens but the last. What is forced for one and begins what is
+forced for another is read in the other's row.
 """
 
 from __future__ import annotations
@@ -30,19 +31,18 @@ class Row:
 
 
 def rows_of(prompt: int, prompt_tokens: Tokens, continuations: Sequence[Tokens]) -> list[Row]:
-    """The rows that score these continuations: one per distinct forced part."""
-    by_forced: dict[Tokens, list[int]] = {}
-    for index, tokens in enumerate(continuations):
-        by_forced.setdefault(tokens[:-1], []).append(index)
+    """The rows that score these continuations: one per distinct forced part that begins no other."""
+    longest: dict[Tokens, Tokens] = {}
+    for forced in sorted({tokens[:-1] for tokens in continuations}, reverse=True):
+        following = next(reversed(longest.values()), ())  # what a part begins stands after it in this order's reverse
+        longest[forced] = following if following[: len(forced)] == forced else forced
+    predicted: dict[Tokens, dict[int, tuple[tuple[int, int], ...]]] = {}
     last = len(prompt_tokens) - 1
-    return [
-        Row(
-            prompt,
-            prompt_tokens + forced,
-            {last + step: tuple((index, continuations[index][step]) for index in group) for step in range(len(forced) + 1)},
-        )
-        for forced, group in by_forced.items()
-    ]
+    for index, tokens in enumerate(continuations):
+        places = predicted.setdefault(longest[tokens[:-1]], {})
+        for step, token in enumerate(tokens):
+            places[last + step] = (*places.get(last + step, ()), (index, token))
+    return [Row(prompt, prompt_tokens + forced, places) for forced, places in predicted.items()]
 
 
 def plan_batches(lengths: Sequence[int], token_budget: int, alike: Callable[[int], Hashable] = lambda length: 0) -> list[list[int]]:

@@ -2,7 +2,8 @@
 
 Tokens are cut as in lm-evaluation-harness: a continuation's tokens are those of prompt +
 continuation without those of the prompt, and blanks at the prompt's end count as part of
-the continuation. Equal prompts are computed once, and so are beginnings that prompts share,
+the continuation. Of continuations that are compared only one can be said: where one begins another,
+all are scored with what ends them (`requests.line_end`, `chat`). Equal prompts are computed once, and so are beginnings that prompts share,
 where the model's attention allows it (`tree_reader`). The batches follow from the set of
 prompts alone, so their order never changes a result.
 
@@ -20,7 +21,7 @@ import torch
 
 from dpicl.errors import ModelError, TooLongError
 from dpicl.lm.local.batching import Row, rows_of
-from dpicl.lm.local.chat import ChatTemplate
+from dpicl.lm.local.chat import ChatTemplate, told_apart
 from dpicl.lm.local.generation import Writing, find_writing, generate
 from dpicl.lm.local.growing_rows import CachedSession, token_bytes
 from dpicl.lm.local.loading import ending_tokens, known_tokens, leading_tokens, load, vocabulary_of
@@ -31,7 +32,7 @@ from dpicl.lm.local.tiny import UNTRAINED_NOTE
 from dpicl.lm.local.tree_attention import NotShareable
 from dpicl.lm.local.tree_reader import read_shared
 from dpicl.lm.local.vote_reader import Reader, count_votes
-from dpicl.lm.requests import ModelDescription, Progress, Tokens, Trust, prompt_ending
+from dpicl.lm.requests import ModelDescription, Progress, Tokens, Trust, line_end, overlap, prompt_ending
 from dpicl.lm.votes.voting import VoteRequest, VoteRule, Votes, VotingSession, check_sums
 
 _TOKEN_BUDGET = {"cpu": 4096, "cuda": 16384}
@@ -203,25 +204,35 @@ class TransformersScorer:
 
     def _rows(self, prompts: Sequence[str], continuations: Sequence[str]) -> list[Row]:
         """Tokenise; one row per prompt, or several if continuations of many tokens differ."""
-        endings: dict[str, list[Tokens]] = {}
+        cut: dict[tuple[str, str], list[Tokens]] = {}
         rows: list[Row] = []
         for index, prompt in enumerate(prompts):
             if self._chat:
                 rows += rows_of(index, *self._chat.label_tokens(prompt, continuations))
                 continue
-            ending = prompt_ending(prompt)
-            if ending not in endings:
-                before = self.encode(ending.rstrip())
-                wholes = [self.encode(ending + continuation) for continuation in continuations]
-                for whole, continuation in zip(wholes, continuations, strict=True):
-                    if whole[: len(before)] != before or len(whole) == len(before):
-                        raise ModelError(
-                            f"continuation {continuation!r} changes the tokens of the prompt before it or adds none; "
-                            f"expected one that starts with a blank, such as ' Yes'"
-                        )
-                endings[ending] = [whole[len(before) :] for whole in wholes]
-            rows += rows_of(index, self._prompt_tokens(prompt.rstrip()), endings[ending])
+            key = prompt_ending(prompt), line_end(prompt)
+            if key not in cut:
+                cut[key] = self._exclusive(*key, continuations)
+            rows += rows_of(index, self._prompt_tokens(prompt.rstrip()), cut[key])
         return rows
+
+    def _exclusive(self, ending: str, end: str, continuations: Sequence[str]) -> list[Tokens]:
+        """Tokens of continuations after a prompt's ending; with what ends a line of it, where one begins another as a text or in tokens."""
+        tokens = self._cut(ending, continuations)
+        if not (overlap(text.strip() for text in continuations) or overlap(tokens)):
+            return tokens
+        return told_apart(self._cut(ending, [text.rstrip() + end for text in continuations]), self._name)
+
+    def _cut(self, ending: str, continuations: Sequence[str]) -> list[Tokens]:
+        before = self.encode(ending.rstrip())
+        wholes = [self.encode(ending + continuation) for continuation in continuations]
+        for whole, continuation in zip(wholes, continuations, strict=True):
+            if whole[: len(before)] != before or len(whole) == len(before):
+                raise ModelError(
+                    f"continuation {continuation!r} changes the tokens of the prompt before it or adds none; "
+                    f"expected one that starts with a blank, such as ' Yes'"
+                )
+        return [whole[len(before) :] for whole in wholes]
 
     def _prompt_tokens(self, prompt: str) -> Tokens:
         tokens = self.leading + self.encode(prompt)

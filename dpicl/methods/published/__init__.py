@@ -1,9 +1,9 @@
-"""What the papers printed: their tables as data, with their slips mended where that can be shown.
+"""What the papers printed: their tables as data, slips included, and beside these what is meant.
 
 Every CSV is one table of a paper, one row per cell. Accuracies are fractions, deviations are over five runs.
 
-DP-TabICL (arXiv 2403.05681). A value that the paper got wrong is corrected in its column, and what was printed stands beside it in a
-`printed` column, which is empty elsewhere. `errata.csv` says why.
+DP-TabICL (arXiv 2403.05681). A column holds what is printed. Where the paper got a value wrong and what is meant can be shown, that stands in
+a column of the same name with `_corrected`, which is empty elsewhere. `errata.csv` says why.
 
 DP few-shot generation (arXiv 2309.11765): accuracies of GPT-3 Babbage, and its noise. The cells that tables 1, 2 and 4 share agree.
 
@@ -20,6 +20,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -38,19 +39,25 @@ _PRINTED_SYSTEM = {"lr-naive": "lr", "gnb-naive": "gnb"}
 
 @dataclass(frozen=True)
 class AmplifiedEpsilon:
-    """One cell of Table V; `printed` differs from `amplified_epsilon` where the paper slipped."""
+    """One cell of Table V, as printed; `corrected` and `row_count_corrected` differ from that where the paper slipped."""
 
     dataset: str
     sample_count: int
     row_count: int
+    row_count_corrected: int
     epsilon: float
     amplified_epsilon: float
-    printed: float
+    corrected: float
+
+    @property
+    def rate(self) -> Fraction:
+        """n / N."""
+        return Fraction(self.sample_count, self.row_count_corrected)
 
 
 @dataclass(frozen=True)
 class Erratum:
-    """One slip of the paper. `dataset` is empty for a whole table, `corrected` where the truth is not known."""
+    """One slip of the paper. `dataset` is empty for a whole table, `corrected` where what is meant is not known."""
 
     table: str
     dataset: str
@@ -86,9 +93,17 @@ def paper_accuracy(
 
 @cache
 def table_v() -> tuple[AmplifiedEpsilon, ...]:
-    """Table V: epsilon after amplification by subsampling, three decimals, as corrected."""
-    cell = TypeAdapter(AmplifiedEpsilon)
-    return tuple(cell.validate_python({**row, "printed": row["printed"] or row["amplified_epsilon"]}) for row in read_table("table-V"))
+    """Table V: epsilon after amplification by subsampling, three decimals."""
+    cell, found = TypeAdapter(AmplifiedEpsilon), []
+    for row in read_table("table-V"):
+        rows, epsilon = (row.pop(f"{name}_corrected") or row[name] for name in ("row_count", "amplified_epsilon"))
+        found.append(cell.validate_python({**row, "row_count_corrected": rows, "corrected": epsilon}))
+    return tuple(found)
+
+
+def published_rows(dataset: str) -> int | None:
+    """How many rows of a set Table VI of DP-TabICL trains on, or None where it has no such set."""
+    return next((int(row["train_row_count"]) for row in read_table("table-VI") if row["dataset"] == dataset), None)
 
 
 @cache
@@ -103,8 +118,8 @@ def few_shot_accuracy(
     """Mean and deviation that Tables 1, 2 and 4 print for a cell, or None where they print none.
 
     Systems: `icl` with generated demonstrations (epsilon 0: from the instruction alone; inf: sigma = 0), `random-rows` with private rows as
-    they are (inf), and `zero-shot`, whatever the shots and epsilon. Table 1 prints the better of the two at inf, and it is given for `icl`:
-    sigma = 0 on agnews, dbpedia, trec and mit_genre, but random rows on mit_director.
+    they are (inf), and `zero-shot`, whatever the shots and epsilon. Table 1 prints the larger of the two at inf, and says which that is:
+    `icl` on agnews, dbpedia, trec and mit_genre, but `random-rows` on mit_director.
     Raises ParameterError: the mechanism is not one of the paper's.
     """
     if mechanism not in _MECHANISMS:

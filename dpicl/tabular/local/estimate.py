@@ -27,7 +27,7 @@ from typing import Literal
 
 import numpy as np
 
-from dpicl.errors import DataError, ParameterError
+from dpicl.errors import ParameterError
 from dpicl.randomness import Stream
 from dpicl.tabular.local.log_linear import log_linear
 from dpicl.tabular.local.moments import analyse, synthesise
@@ -73,11 +73,12 @@ def check_fits(estimator: Estimator, sizes: Sequence[int], where: str) -> None:
 
 
 def estimated_rows(collected: Reported | Tally, estimator: Estimator, chance: Stream, count: int | None = None) -> ReleasedRows:
-    """Rows of shape (rows, columns), uint8: so many, or the usual number.
-    Raises DataError: there are no reports; ParameterError: there are too many cells for this estimator.
+    """Rows of shape (rows, columns), uint8: so many, or the usual number; of no report any row is as likely as any other.
+    Raises ParameterError: there are too many cells for this estimator.
     """
     if not collected.clients:
-        raise DataError("reconstruction", "no reports to reconstruct from", count=0)
+        sizes = [law.categories for law in collected.laws] if isinstance(collected, Reported) else collected.questionnaire.sizes
+        return ReleasedRows(chance.generator().integers(sizes, size=(count or LEAST_ROWS, len(sizes)), dtype=np.uint8))
     if isinstance(collected, Reported) and estimator in ("simplex", "clip", "none"):
         rows = reconstruct(collected.reports, collected.laws, estimator=estimator)
         return rows if count is None else ReleasedRows(rows.codes[chance.generator().integers(len(rows.codes), size=count)])

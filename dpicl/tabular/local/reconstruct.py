@@ -22,7 +22,7 @@ from typing import Literal
 
 import numpy as np
 
-from dpicl.errors import DataError, ParameterError, PrivacyError
+from dpicl.errors import ParameterError, PrivacyError
 from dpicl.mechanisms.randomised_response import Response
 from dpicl.types import LocalReports, ReleasedRows
 
@@ -114,13 +114,11 @@ def exact_row_counts(shares: np.ndarray, row_count: int, *, total: float | None 
 
 def reconstruct(reports: LocalReports, laws: Sequence[Response], *, estimator: Estimator) -> ReleasedRows:
     """As many rows as reports, ordered by cell, distributed as the population is estimated to be; `none` returns the reports themselves.
-    Raises DataError: there are no reports; ParameterError: unknown estimator.
+    There is at least one report. Raises ParameterError: unknown estimator.
     """
     if estimator == "none":
         return ReleasedRows(reports.codes)
     row_count = len(reports.codes)
-    if not row_count:
-        raise DataError("reconstruction", "no reports to reconstruct from", count=0)
     project = {"simplex": project_on_simplex, "clip": clip_and_renormalise}.get(estimator)
     if project is None:
         raise ParameterError("estimator", estimator, "simplex, clip or none")

@@ -20,7 +20,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from dpicl.errors import DataError
 from dpicl.pipeline import Cell
 from dpicl.randomness import Draws
 
@@ -33,7 +32,7 @@ SAME_FOR_ALL = ("icl-prototype", "icl-diverse")
 
 
 def picked_rows(rows: np.ndarray, queries: np.ndarray, cell: Cell, draws: Draws) -> np.ndarray:
-    """Positions of the rows that demonstrate: int64 of shape (queries, k). Raises DataError: fewer rows than shots.
+    """Positions of the rows that demonstrate: int64 of shape (queries, k); of fewer rows than shots some demonstrate more than once.
 
     Args:
         rows: bins of released rows, shape (rows, columns), the label last.
@@ -41,7 +40,7 @@ def picked_rows(rows: np.ndarray, queries: np.ndarray, cell: Cell, draws: Draws)
     """
     shots, row_count, query_count = cell.shots or 0, len(rows), len(queries)
     if row_count < shots:
-        raise DataError("demonstrations", f"too few rows to draw {shots} shots from", count=row_count)
+        return picked_rows(np.resize(rows, (shots, rows.shape[1])), queries, cell, draws) % row_count
     if cell.system == "icl-nested":
         every = replace(cell, shots=None)
         first = _draws(row_count, query_count, min(_NESTED, row_count), every, draws)

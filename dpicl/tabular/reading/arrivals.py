@@ -21,6 +21,8 @@ from dpicl.tabular.reading.deliveries import PERIOD, were_read
 from dpicl.types import PrivateTable
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST_DAY, _LAST_DAY = ((end.replace(tzinfo=UTC) - _EPOCH).days for end in (datetime.min, datetime.max))
+"""Of the calendar; a column of dates may hold others."""
 
 
 def arrival_periods(table: PrivateTable, contract: Contract) -> np.ndarray:
@@ -33,7 +35,9 @@ def arrival_periods(table: PrivateTable, contract: Contract) -> np.ndarray:
     first = (releases.first_day - _EPOCH).days
 
     def period_of(day: int) -> int:
-        return number.get(period_at(releases.every, _EPOCH + timedelta(days=day)), 1 if day < first else 0)
+        if day > _LAST_DAY:
+            return 0
+        return number.get(period_at(releases.every, _EPOCH + timedelta(days=max(day, _FIRST_DAY))), 1 if day < first else 0)
 
     return np.array([period_of(int(day)) for day in days], dtype=np.int64)[places]
 

@@ -21,7 +21,6 @@ import pyarrow as pa
 from dpicl.checks import Violation
 from dpicl.contract.columns import CategoryColumn, IntegerColumn
 from dpicl.contract.models import Contract
-from dpicl.errors import DataError
 from dpicl.randomness import stream
 from dpicl.tabular.reading.checks import label_counts, rules_of, violations
 from dpicl.tabular.reading.multiset import added, multiset_digest, row_hashes
@@ -73,18 +72,6 @@ class Batch:
     train: pa.Table
     test: pa.Table
     facts: Facts
-
-
-def check_batchable(contract: Contract) -> None:
-    """Refuse what can only be known of a whole table.
-    Raises DataError: the contract checks for repeated rows or values, states a digest of sorted rows, or protects persons.
-    """
-    if contract.privacy.person:
-        raise DataError(contract.name, "protects persons, whose rows must be seen together; expected a table that is read whole")
-    is_unique, is_stated = any(check.rule == "unique" for check in contract.checks), contract.source.content_sha256 is not None
-    for what, is_there in (("has a check `unique`", is_unique), ("states content_sha256", is_stated)):
-        if is_there:
-            raise DataError(contract.name, f"{what}, which needs all rows at once; expected none on a table that is read in batches")
 
 
 def prepare(table: pa.Table, contract: Contract, *, key: bytes | None = None) -> Batch:
@@ -151,7 +138,7 @@ def held_out(
 ) -> tuple[pa.Table, np.ndarray]:
     """The rows that may become queries, and the positions of those that do: held-out rows of all batches, or public ones; as of
     `split_table`.
-    Raises DataError: nothing is left to protect, or of a benchmark to ask; PrivacyError: there is no key, and the table is no benchmark.
+    Raises DataError: of a benchmark nothing is left to protect, or to ask; PrivacyError: there is no key, and the table is no benchmark.
     """
     test = pa.concat_tables(parts).select(list(contract.columns)).combine_chunks()
     if contract.privacy.budget.benchmark:

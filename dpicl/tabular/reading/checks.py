@@ -18,7 +18,9 @@ from dpicl.types import Table
 
 
 def rules_of(contract: Contract) -> tuple[Rule, ...]:
-    """The rules that every table needs, overridden and extended by the contract's `checks`.
+    """The rules that every value must satisfy, overridden and extended by the contract's `checks`.
+
+    None is about a table as a whole unless the contract states it: whether there is a release would tell of its rows.
 
     A check without a column stands for every column that its rule suits; `unique` without one is about whole rows.
     Raises DeclarationError: a check names a column that its rule does not suit, or gives `at_least` to a rule that counts nothing.
@@ -27,7 +29,6 @@ def rules_of(contract: Contract) -> tuple[Rule, ...]:
         *(Check(rule="no_missing", column=name) for name, column in contract.columns.items() if not column.nullable),
         *(Check(rule="known_categories", column=name) for name in _suited("known_categories", contract)),
         *(Check(rule="in_bounds", column=name, severity="warn") for name in _suited("in_bounds", contract)),
-        *([] if contract.is_delivered else _of_all_rows(contract)),
     ]
     rules = {(check.rule, check.column): check for check in defaults}
     for number, check in enumerate(contract.checks):
@@ -39,12 +40,6 @@ def rules_of(contract: Contract) -> tuple[Rule, ...]:
             raise DeclarationError(file, f"{key}.column", f"{check.column!r} does not suit {check.rule}", expected)
         rules |= {(check.rule, column): check for column in ([check.column] if check.column in suited else suited)}
     return tuple(_rule(check, column, contract) for (_, column), check in rules.items())
-
-
-def _of_all_rows(contract: Contract) -> list[Check]:
-    """Of a table as a whole: what was delivered of a period is read alone, and may have any number of rows."""
-    labels = [Check(rule="both_labels", at_least=1)] if contract.target.kind == "binary" else []
-    return [Check(rule="row_count", at_least=2), *labels]
 
 
 def violations(table: pa.Table, contract: Contract) -> tuple[Violation, ...]:

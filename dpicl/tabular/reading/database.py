@@ -33,10 +33,11 @@ from dpicl.contract.models import Contract
 from dpicl.contract.sources import Query
 from dpicl.errors import ParameterError, SourceError
 from dpicl.installed import extra_of
-from dpicl.tabular.reading.asked import WHERE, Ask, Columns, Deadline, Refusal, of_objects
+from dpicl.tabular.reading.asked import WHERE, Check, Columns, Connected, Deadline, NoIdentity, Refusal, of_objects
 from dpicl.tabular.reading.parse import check_columns, typed_table
 
 _SECONDS_VARIABLE = "DPICL_QUERY_SECONDS"
+_IDENTITY_SECONDS = 30
 _USUAL_SECONDS, _MOST_SECONDS = 3600, 7 * 86_400
 _STEPS = 1 << 14
 """Of SQLite's virtual machine between two looks at the clock: about a millisecond."""
@@ -53,7 +54,7 @@ def _deadline() -> Deadline:
     return Deadline(int(text), time.monotonic() + int(text))
 
 
-def _postgresql(address: Any, deadline: Deadline) -> AbstractContextManager[Ask]:
+def _postgresql(address: Any, deadline: Deadline) -> AbstractContextManager[Connected]:
     """Late, because its driver comes with an extra."""
     from dpicl.tabular.reading.postgresql import postgresql
 
@@ -61,7 +62,7 @@ def _postgresql(address: Any, deadline: Deadline) -> AbstractContextManager[Ask]
 
 
 @contextmanager
-def _sqlite(address: Any, deadline: Deadline) -> Iterator[Ask]:
+def _sqlite(address: Any, deadline: Deadline) -> Iterator[Connected]:
     """Python's own; a file that is not there is not made."""
     path = Path(address.database).absolute()
     with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, isolation_level=None)) as connection:
@@ -79,7 +80,11 @@ def _sqlite(address: Any, deadline: Deadline) -> Iterator[Ask]:
             rows: Iterator[Sequence[Any]] = cursor if is_all else ([row[place] for place in places] for row in cursor)
             return names, iter(lambda: _columns(read, list(islice(rows, batch_rows))), {})
 
-        yield ask
+        yield Connected((_file_address(address),), ask)
+
+
+def _file_address(address: Any) -> str:
+    return f"file:{os.path.realpath(str(address.database))}"
 
 
 def _columns(names: list[str], rows: list[Sequence[Any]]) -> Columns:
@@ -92,7 +97,7 @@ def _authorise(action: int, _table: str | None, function: str | None, _database:
     return sqlite3.SQLITE_OK if action in _READING and not is_barred else sqlite3.SQLITE_DENY
 
 
-_ENGINES: dict[str, Callable[[Any, Deadline], AbstractContextManager[Ask]]] = {
+_ENGINES: dict[str, Callable[[Any, Deadline], AbstractContextManager[Connected]]] = {
     "postgresql": _postgresql,
     "postgresql+psycopg": _postgresql,
     "sqlite": _sqlite,
@@ -109,8 +114,48 @@ def check_address(query: Query, dataset: str) -> None:
     _deadline()
 
 
-def query_batches(contract: Contract, query: Query, batch_rows: int) -> Iterator[pa.Table]:
-    """The rows of the query, typed by the contract, in batches of `batch_rows`; the last may be smaller.
+def database_addresses(query: Query, dataset: str) -> tuple[str, ...]:
+    """Addresses of the account of a query's rows: the whole database, whatever its tables, as it says itself which one it is, however its
+    address is spelt. Reads no row; of SQLite it is the file, and nothing is opened.
+    Raises SourceError: the address is none, or no database answers there, or it does not say which one it is.
+    """
+    address = _address(query, dataset)
+    if address.get_backend_name() == "sqlite":
+        return (_file_address(address),)
+    with ExitStack() as stack:
+        deadline = Deadline(_IDENTITY_SECONDS, time.monotonic() + _IDENTITY_SECONDS)
+        return _connected(stack, address, query, dataset, deadline).addresses
+
+
+def earlier_address(query: Query, dataset: str) -> tuple[str, ...]:
+    """How an earlier program spelt the address of a database on a server; it may have bound an account to that. Raises SourceError: it is none."""
+    address = _address(query, dataset)
+    if address.get_backend_name() == "sqlite":
+        return ()
+    host = "localhost" if address.host in (None, "", "localhost", "127.0.0.1", "::1") else str(address.host).lower().rstrip(".")
+    return (f"postgresql://{host}:{address.port or 5432}/{address.database}",)
+
+
+def _connected(stack: ExitStack, address: Any, query: Query, dataset: str, deadline: Deadline) -> Connected:
+    """A connection for as long as the stack. Raises SourceError: there is none, or it does not say which database it is."""
+    try:
+        return stack.enter_context(_ENGINES[address.drivername](address, deadline))
+    except ModuleNotFoundError as error:
+        raise SourceError(f"{dataset}: {extra_of(error) or error}") from None
+    except NoIdentity:
+        raise SourceError(
+            f"{dataset}: the database in {query.url_env} does not say which one it is, so that no account can be told; expected PostgreSQL 10 "
+            f"or newer, and `GRANT EXECUTE ON FUNCTION pg_catalog.pg_control_system() TO ROLE`, by an administrator"
+        ) from None
+    except (Refusal, sqlite3.Error, ImportError, TypeError, ValueError) as error:
+        raise SourceError(
+            f"{dataset}: no database answers at the address in {query.url_env} ({_kind(error)}); before it does, nobody can tell which "
+            f"account pays for its rows"
+        ) from None
+
+
+def query_batches(contract: Contract, query: Query, batch_rows: int, check: Check | None = None) -> Iterator[pa.Table]:
+    """The rows of the query, typed by the contract, in batches of `batch_rows`; the last may be smaller. `check` may refuse the database.
     Raises SourceError: no database answers, or it refuses the query, or takes longer than DPICL_QUERY_SECONDS; DataError: the rows break
     the contract; ParameterError: DPICL_QUERY_SECONDS is no number of seconds.
     """
@@ -118,19 +163,16 @@ def query_batches(contract: Contract, query: Query, batch_rows: int) -> Iterator
     late = f"{dataset}: the contract's query takes longer than {deadline.seconds} seconds; "
     late += f"expected its rows by then, or a larger {_SECONDS_VARIABLE}"
     with ExitStack() as stack:
+        connected = _connected(stack, address, query, dataset, deadline)
+        if check is not None:
+            check(connected.addresses)
         try:
-            ask = stack.enter_context(_ENGINES[address.drivername](address, deadline))
-        except ModuleNotFoundError as error:
-            raise SourceError(f"{dataset}: {extra_of(error) or error}") from None
-        except (Refusal, sqlite3.Error, ImportError, TypeError, ValueError) as error:
-            raise SourceError(f"{dataset}: no database answers at the address in {query.url_env} ({_kind(error)})") from None
-        try:
-            names, batches = ask(query.sql, contract.read_columns, batch_rows)
+            names, batches = connected.ask(query.sql, contract.read_columns, batch_rows)
             check_columns(names, contract, WHERE)
             for columns in batches:
                 if deadline.has_passed():  # a query without an end gives rows on and on, each of them quickly
                     raise SourceError(late)
-                yield typed_table(pa.table(dict(columns)), contract, WHERE, part=True)
+                yield typed_table(pa.table(dict(columns)), contract, WHERE)
         except (Refusal, sqlite3.Error) as error:
             refused = f"{dataset}: the database refuses the contract's query ({_kind(error)})"
             raise SourceError(late if deadline.has_passed() else refused) from None

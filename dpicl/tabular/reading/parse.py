@@ -1,8 +1,9 @@
 """From columns of text to the types of a contract, or one sentence on what is wrong.
 
 Every source is turned into text first, so that CSV, Parquet and downloads obey one set of rules; values that have their type already are
-taken a quicker way to the same. Messages name columns, which are public, those that only the source has too. But where as many are unknown
-as known they are named by position alone: the line break after the header may be lost, and a row be its end.
+taken a quicker way to the same. What becomes of a row with a value that is none follows from the contract and that row (`Contract.fate_of`).
+Messages name columns, which are public, those that only the source has too. But where as many are unknown as known they are named by
+position alone: the line break after the header may be lost, and a row be its end.
 """
 
 from __future__ import annotations
@@ -10,24 +11,31 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
-from functools import reduce
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dpicl.contract.categories import ValueType, category_of
 from dpicl.contract.columns import MISSING, CategoryColumn, Column, DateColumn, IntegerColumn, moment
 from dpicl.contract.models import Contract
 from dpicl.errors import DataError
-from dpicl.tabular.reading.quick import is_text, quick_column
+from dpicl.holder import tell_left_out
+from dpicl.tabular.reading.arrow_types import check_type, check_types, is_text
+from dpicl.tabular.reading.quick import quick_column
 from dpicl.types import NO_NUMBER
 
 _WHOLE = r"^-?\d+(\.0+)?$"
 _NUMBER = r"^-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+_LEADING_ZERO = r"^-?0\d"
+_ZEROS = "has leading zeros, which a number would lose; expected `type: category` for codes such as 00501, or numbers without them"
 _LONGEST_TEXT = 1 << 16
+_EMPTY = "is empty; expected a value in every row, or `nullable: true`"
 _SEPARATORS = {";": "`;`", "\t": "tabs", "|": "`|`"}
+_TOO_LONG = f"has more than {_LONGEST_TEXT} bytes"
 _DAY = DateColumn.model_validate({"type": "date", "bounds": ["0001-01-01", "9999-12-31"]})
 """On which a row arrived."""
 _SIGN = IntegerColumn.model_validate({"type": "integer", "bounds": [-1, 1]})
@@ -78,52 +86,129 @@ def _more(named: Sequence[object]) -> str:
     return f" (and {len(named) - 1} more)" if len(named) > 1 else ""
 
 
-def typed_table(columns: pa.Table, contract: Contract, where: str, *, part: bool = False) -> pa.Table:
+class _BrokenError(Exception):
+    """A column's first broken rule, and which of its values break it: private, and never seen outside of this module."""
+
+    def __init__(self, rule: str, name: str, where: str, rows: np.ndarray) -> None:
+        self.rule, self.name, self.where, self.rows = rule, name, where, rows
+
+    @property
+    def refusal(self) -> DataError:
+        """What a refusal says, without the rows."""
+        return DataError(self.where, self.rule, column=self.name, count=int(self.rows.sum()))
+
+
+def _valid(
+    values: pa.ChunkedArray, read: Callable[[pa.ChunkedArray], pa.ChunkedArray], *, refuse: bool
+) -> tuple[pa.ChunkedArray, np.ndarray]:
+    """What is read of a column, nothing where a value breaks a rule, and which values break none. Raises DataError: one does, to `refuse`."""
+    valid = np.ones(len(values), dtype=bool)
+    while True:  # once more after each broken rule, of which a column has a few
+        try:
+            typed = read(values if valid.all() else values.filter(pa.array(valid)))
+            break
+        except _BrokenError as broken:
+            refusal = broken.refusal
+            valid[np.flatnonzero(valid)[broken.rows]] = False
+        if refuse:
+            raise refusal
+    if valid.all():
+        return typed, valid
+    return typed.take(pa.array(np.cumsum(valid) - 1, pa.int64(), mask=~valid)), valid
+
+
+def typed_table(columns: pa.Table, contract: Contract, where: str) -> pa.Table:
     """Columns of the contract, in its order, as int64, float64 or dictionary<int16, string>; a person's id as a hash,
     the day on which a row arrived in days since 1970, its sign as 1 or -1.
 
-    Rows that hold the contract's `missing` marker in a column that is not nullable are dropped first. A missing number is null. Values are
+    Rows that hold a word for a missing value in a column that is not nullable are dropped. A missing number is null. Values are
     taken as they stand, blanks included. Numbers outside their bounds are let through: a check counts them and the mechanisms clip them.
+    A row with a value that is none is refused, left out or mended, each by itself (`Contract.fate_of`).
 
     `columns` is of shape (rows, columns), of any types; those outside the contract are unread. `where` is the file's name, for messages.
-    A `part` of a source may have no rows. Raises DataError: the first broken rule, in the contract's order of columns.
+    There may be no rows. Raises DataError: the first broken rule, in the contract's order of columns.
     """
-    if (missing := contract.source.missing) is not None:
-        columns = pa.table({name: as_text(columns.column(name), name, where) for name in contract.read_columns})
-        gaps = {name for name, column in contract.columns.items() if column.nullable}
-        marked = [pc.equal(columns.column(name), missing) for name in columns.column_names if name not in gaps]
-        filled = {name: pc.if_else(pc.equal(columns.column(name), missing), "", columns.column(name)) for name in gaps}
-        columns = pa.table({name: filled.get(name, columns.column(name)) for name in columns.column_names})
-        if marked:
-            columns = columns.filter(pc.invert(reduce(pc.or_, marked)))
-    typed = {name: typed_column(columns.column(name), column, name, where) for name, column in contract.columns.items()}
-    if contract.privacy.person:
-        name = contract.privacy.person.id_column
-        text = as_text(columns.column(name), name, where)
-        _refuse(pc.equal(text, ""), "is empty; expected an id in every row", name, where)
-        # Ids as 64-bit hashes: the same person has the same number in every source and order of rows.
-        coded = text.combine_chunks().dictionary_encode()
-        hashes = [hashlib.blake2b(value.encode(), digest_size=8).digest() for value in coded.dictionary.to_pylist()]
-        typed[name] = pa.chunked_array([np.frombuffer(b"".join(hashes), dtype="<i8")[coded.indices.to_numpy()]])
-    if (arrived := contract.source.arrived) is not None:
-        typed[arrived] = typed_column(columns.column(arrived), _DAY, arrived, where)
-    if (sign := contract.source.sign) is not None:
-        typed[sign] = typed_column(columns.column(sign), _SIGN, sign, where)
-        _refuse(pc.invert(pc.is_in(typed[sign], pa.array([-1, 1]))), "is no sign: expected plus or minus one", sign, where)
-    table = pa.table(typed)
-    if not part:
-        refuse_no_rows(table, where)
+    check_types(columns.schema, contract, where)
+    table, mended = columns.select(list(contract.read_columns)), 0
+    table = _without_marked(table, contract, where)
+    unmarked = table.num_rows
+    for name in contract.read_columns:
+        fate, column = contract.fate_of(name), contract.columns.get(name)
+        values, valid = _valid(table.column(name), _reader(name, contract, where), refuse=fate == "refuse")
+        if fate == "leave-out" and not valid.all():
+            table, values = table.filter(pa.array(valid)), values.filter(pa.array(valid))
+        elif column is not None and not valid.all():
+            values, mended = _mended(values, column), mended + int((~valid).sum())
+        table = table.set_column(table.column_names.index(name), name, values)
+    tell_left_out(where, left_out=unmarked - table.num_rows, mended=mended)
     return table
 
 
-def refuse_no_rows(table: pa.Table, where: str) -> None:
-    """Raises a DataError if there are none."""
-    if not table.num_rows:
-        raise DataError(where, "has no rows; expected at least one without a missing value")
+def _without_marked(table: pa.Table, contract: Contract, where: str) -> pa.Table:
+    """Columns with words for missing values as text: nothing in their place in nullable ones, and no rows that have one elsewhere."""
+    for name in contract.read_columns:
+        if not (words := contract.missing_words(name)):
+            continue
+        fate, column = contract.fate_of(name), contract.columns.get(name)
+        text, valid = _valid(table.column(name), partial(_as_text, name=name, where=where), refuse=fate == "refuse")
+        is_marked, is_nullable = pc.is_in(text, value_set=pa.array(words)), column is not None and column.nullable
+        table = table.set_column(table.column_names.index(name), name, pc.if_else(is_marked, "", text) if is_nullable else text)
+        kept = pa.array(valid) if fate == "leave-out" else None
+        if not is_nullable:
+            kept = pc.invert(is_marked) if kept is None else pc.and_(kept, pc.invert(is_marked))
+        table = table if kept is None else table.filter(kept)
+    return table
+
+
+def _reader(name: str, contract: Contract, where: str) -> Callable[[pa.ChunkedArray], pa.ChunkedArray]:
+    """What reads a column of a contract, one of its values by itself."""
+    person = contract.privacy.person
+    if person is not None and name == person.id_column:
+        return partial(_ids, name=name, where=where)
+    if name == contract.source.sign:
+        return partial(_signs, name=name, where=where)
+    column = _DAY if name == contract.source.arrived else contract.columns[name]
+    return partial(_typed, column=column, name=name, where=where)
+
+
+def _ids(values: pa.ChunkedArray, name: str, where: str) -> pa.ChunkedArray:
+    """Ids as 64-bit hashes: the same person has the same number in every source and order of rows."""
+    text = _as_text(values, name, where)
+    _refuse(pc.equal(text, ""), "is empty; expected an id in every row", name, where)
+    coded = text.combine_chunks().dictionary_encode()
+    hashes = [hashlib.blake2b(value.encode(), digest_size=8).digest() for value in coded.dictionary.to_pylist()]
+    return pa.chunked_array([np.frombuffer(b"".join(hashes), dtype="<i8")[coded.indices.to_numpy()]])
+
+
+def _signs(values: pa.ChunkedArray, name: str, where: str) -> pa.ChunkedArray:
+    signs = _typed(values, _SIGN, name, where)
+    _refuse(pc.invert(pc.is_in(signs, pa.array([-1, 1]))), "is no sign: expected plus or minus one", name, where)
+    return signs
+
+
+def _mended(values: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
+    """Missing where a column can miss values, else its first category or lower bound, in the place of what is nothing."""
+    if isinstance(column, CategoryColumn):
+        code = pa.scalar(len(column.categories) - 1 if column.nullable else 0, pa.int16())
+        return pa.chunked_array([pa.DictionaryArray.from_arrays(pc.fill_null(one.indices, code), one.dictionary) for one in values.chunks])
+    return values if column.nullable else pc.fill_null(values, column.bounds[0])
 
 
 def typed_column(values: pa.ChunkedArray, column: Column, name: str, where: str) -> pa.ChunkedArray:
-    """One column by its rule; without a way by text where values have such types already. Raises DataError: a value breaks the rule."""
+    """One column by its rule. Raises DataError: a value breaks the rule."""
+    return _valid(values, partial(_typed, column=column, name=name, where=where), refuse=True)[0]
+
+
+def allowed_values(values: pa.ChunkedArray, column: Column) -> np.ndarray:
+    """Which values satisfy a column's rule, each by itself: bool of shape (values,)."""
+    return _valid(values, partial(_typed, column=column, name="", where=""), refuse=False)[1]
+
+
+def _typed(values: pa.ChunkedArray, column: Column, name: str, where: str) -> pa.ChunkedArray:
+    """Without a way by text where values have such types already."""
+    check_type(values.type, column, name, where)
+    if not column.nullable and pa.types.is_temporal(values.type):  # a day beyond the calendar has no text, and is not to be made one
+        _refuse(values.is_null(), _EMPTY, name, where)
     quick = quick_column(values, column, _LONGEST_TEXT)
     if quick is None:
         quick = _from_text(values, column, name, where)
@@ -133,32 +218,44 @@ def typed_column(values: pa.ChunkedArray, column: Column, name: str, where: str)
 
 
 def _from_text(values: pa.ChunkedArray, column: Column, name: str, where: str) -> pa.ChunkedArray:
-    text = as_text(
+    text = _as_text(
         pc.if_else(pc.is_nan(values), None, values) if column.nullable and pa.types.is_floating(values.type) else values, name, where
     )
     if column.nullable:
         text = pc.if_else(pc.equal(text, ""), MISSING if isinstance(column, CategoryColumn) else None, text)
-    _refuse(pc.equal(text, ""), "is empty; expected a value in every row, or `nullable: true`", name, where)
+    _refuse(pc.equal(text, ""), _EMPTY, name, where)
     if isinstance(column, DateColumn):
         return _moments(text, column, name, where)
     if isinstance(column, IntegerColumn):
         _refuse(pc.invert(pc.match_substring_regex(text, _WHOLE)), "is not a whole number", name, where)
+        _refuse(pc.match_substring_regex(text, _LEADING_ZERO), _ZEROS, name, where)
         digits = pc.replace_substring_regex(text, r"\.0+$", "")
-        try:
-            return digits.cast(pa.int64())
-        except pa.ArrowInvalid:
-            long = digits.filter(pc.greater(pc.binary_length(digits), 18))
-            beyond = sum(not -(2**63) <= Decimal(value) < 2**63 for value in long.to_pylist())
-            raise DataError(where, "is beyond 64 bits", column=name, count=beyond) from None
+        long = pc.fill_null(pc.greater(pc.binary_length(digits), 18), False)
+        if pc.any(long).as_py():
+            beyond = {text: not -(2**63) <= Decimal(text) < 2**63 for text in digits.filter(long).unique().to_pylist()}
+            _refuse(pa.array([beyond.get(text, False) for text in digits.to_pylist()]), "is beyond 64 bits", name, where)
+        return digits.cast(pa.int64())
     if not isinstance(column, CategoryColumn):
         rule = "is not a finite number"
         _refuse(pc.invert(pc.match_substring_regex(text, _NUMBER)), rule, name, where)
+        _refuse(pc.match_substring_regex(text, _LEADING_ZERO), _ZEROS, name, where)
         numbers = text.cast(pa.float64())
         _refuse(pc.invert(pc.is_finite(numbers)), rule, name, where)
         return pc.add(numbers, 0.0)  # turns -0.0 into 0.0
-    codes = pc.index_in(text, value_set=pa.array(column.categories)).combine_chunks()
+    codes = category_codes(text, column.categories, column.value_type)
     _refuse(codes.is_null(), f"is not one of the {len(column.categories)} categories", name, where)
     return pa.chunked_array([pa.DictionaryArray.from_arrays(codes.cast(pa.int16()), pa.array(column.categories))])
+
+
+def category_codes(text: pa.ChunkedArray, categories: tuple[str, ...], kind: ValueType) -> pa.Array:
+    """The place of each text's category, null where it is none: int32 of shape (rows,). Another text than a category's is read once."""
+    listed = pa.array(categories)
+    codes = pc.index_in(text, value_set=listed).combine_chunks()
+    if codes.null_count:
+        others = pc.unique(text.filter(codes.is_null()))
+        meant = pc.index_in(pa.array([category_of(one, categories, kind) for one in others.to_pylist()], pa.string()), value_set=listed)
+        codes = pc.coalesce(codes, meant.take(pc.index_in(text, value_set=others).combine_chunks()))
+    return codes
 
 
 def _moments(text: pa.ChunkedArray, column: DateColumn, name: str, where: str) -> pa.ChunkedArray:
@@ -168,7 +265,7 @@ def _moments(text: pa.ChunkedArray, column: DateColumn, name: str, where: str) -
     for one in coded.dictionary.to_pylist():
         try:
             counted.append(moment(one, column.type))
-        except ValueError:
+        except (ValueError, OverflowError):  # also a time zone beyond the calendar's end
             counted.append(None)
     wrong = pc.is_null(pa.array(counted, pa.int64())).take(coded.indices)
     expected = "2026-11-25" if column.type == "date" else "2026-11-25T12:30:00"
@@ -187,12 +284,16 @@ def as_text(column: pa.ChunkedArray, name: str, where: str) -> pa.ChunkedArray:
     """A column of any plain type as text, as CSV would hold it; nothing where there is no value.
     Raises DataError: it holds neither numbers nor text, or a text of more than is read.
     """
+    return _valid(column, partial(_as_text, name=name, where=where), refuse=True)[0]
+
+
+def _as_text(column: pa.ChunkedArray, name: str, where: str) -> pa.ChunkedArray:
     try:
         if pa.types.is_dictionary(column.type):
             kind = pa.string() if is_text(column.type.value_type) else column.type.value_type
             dictionaries = [chunk.dictionary.cast(kind) for chunk in column.chunks]
-            for dictionary in dictionaries:
-                _refuse_long(dictionary, name, where)
+            long = [_is_long(dictionary).take(chunk.indices) for dictionary, chunk in zip(dictionaries, column.chunks, strict=True)]
+            _refuse(pa.chunked_array(long, pa.bool_()), _TOO_LONG, name, where)  # one may stand for a million rows
             taken = [dictionary.take(chunk.indices) for dictionary, chunk in zip(dictionaries, column.chunks, strict=True)]
             column = pa.chunked_array(taken, kind)
         if pa.types.is_floating(column.type):  # a whole one without an exponent, which Arrow writes from 1e+15 on
@@ -203,17 +304,17 @@ def as_text(column: pa.ChunkedArray, name: str, where: str) -> pa.ChunkedArray:
         text = pc.fill_null(column.cast(pa.string()), "")
     except pa.ArrowException:
         raise DataError(where, "holds neither numbers nor text", column=name) from None
-    _refuse_long(text, name, where)
+    _refuse(_is_long(text), _TOO_LONG, name, where)
     return text
 
 
-def _refuse_long(values: pa.Array, name: str, where: str) -> None:
-    """In a dictionary one long text may stand for a million rows."""
+def _is_long(values: pa.Array) -> pa.Array:
+    """Whether each value is a text of more than is read."""
     if pa.types.is_string(values.type) or pa.types.is_binary(values.type) or pa.types.is_large_string(values.type):
-        _refuse(pc.greater(pc.binary_length(values), _LONGEST_TEXT), f"has more than {_LONGEST_TEXT} bytes", name, where)
+        return pc.greater(pc.binary_length(values), _LONGEST_TEXT)
+    return pa.repeat(False, len(values))
 
 
 def _refuse(broken: pa.ChunkedArray, rule: str, name: str, where: str) -> None:
-    count = pc.sum(broken).as_py()
-    if count:
-        raise DataError(where, rule, column=name, count=count)
+    if pc.any(broken).as_py():
+        raise _BrokenError(rule, name, where, np.asarray(pc.fill_null(broken, False)))

@@ -26,10 +26,11 @@ from psycopg.postgres import types as known
 from psycopg.pq import Format
 from sqlalchemy.exc import ArgumentError
 
-from dpicl.tabular.reading.asked import Ask, Columns, Deadline, Refusal, of_objects
+from dpicl.tabular.reading.asked import Columns, Connected, Deadline, NoIdentity, Refusal, of_objects
 
 logging.getLogger("psycopg").setLevel(logging.CRITICAL)  # its warnings quote what the server says, as a time zone that a query may set
 _CONNECT_SECONDS = 10
+_LOCALHOST = ("", "localhost", "127.0.0.1", "::1")
 _GRACE_SECONDS = 5
 """From the request to end a query to hanging up on a server that does not heed it."""
 _PYTHON_S = {"autocommit": False, "prepare_threshold": None, "context": None, "row_factory": None, "cursor_factory": None}
@@ -47,12 +48,18 @@ _PLAIN = {
 """What the objects that psycopg makes of a type are to Arrow."""
 _AS_SENT = ("utf-8", "ascii")
 """Encodings of a connection whose texts are Arrow's: `ascii` is what psycopg calls PostgreSQL's SQL_ASCII, any bytes."""
+_WHICH = """SELECT (SELECT system_identifier FROM pg_catalog.pg_control_system()), pg_catalog.current_database(),
+(SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database())"""
+"""Whose names no setting of the connection can give to anything else. A replica and a restored clone have the same identifier and oid."""
 _BOOLEAN, _NUMERIC, _TEXT, _ZONED = (known[name].oid for name in ("bool", "numeric", "text", "timestamptz"))
 
 
 @contextmanager
-def postgresql(address: Any, deadline: Deadline) -> Iterator[Ask]:
-    """Through psycopg; the server keeps the rows until they are fetched. `address` is SQLAlchemy's."""
+def postgresql(address: Any, deadline: Deadline) -> Iterator[Connected]:
+    """Through psycopg; the server keeps the rows until they are fetched. `address` is SQLAlchemy's.
+
+    Which database it is and its rows are asked for in one transaction: behind a pooler the next one may be another server's.
+    """
     with _refusals():
         _, named = address.set(drivername="postgresql+psycopg").get_dialect()().create_connect_args(address)
         connection = psycopg.connect("", **(named | _PYTHON_S | {"connect_timeout": _CONNECT_SECONDS}))
@@ -68,7 +75,21 @@ def postgresql(address: Any, deadline: Deadline) -> Iterator[Ask]:
                 columns = [(column.name, column.type_code) for column in declared.description or ()]
             return [name for name, _ in columns], iter(lambda: _fetched(connection, columns, wanted, batch_rows), None)
 
-        yield ask
+        yield Connected(_addresses(connection), ask)
+
+
+def _addresses(connection: psycopg.Connection) -> tuple[str, ...]:
+    """`pg:SYSTEM:OID`, and where it is. Raises NoIdentity: the role may not ask, or the server is no PostgreSQL of today."""
+    try:
+        with _refusals():
+            row = connection.execute(_WHICH.encode()).fetchone()
+    except Refusal:
+        raise NoIdentity from None
+    if row is None or None in row:
+        raise NoIdentity
+    host = connection.info.host
+    host = "localhost" if host in _LOCALHOST or host.startswith(("/", "@")) else host.lower().rstrip(".")
+    return f"pg:{row[0]}:{row[2]}", f"pg-at:{host}:{connection.info.port}/{row[1]}"
 
 
 @contextmanager
@@ -144,4 +165,12 @@ def _column(texts: list[bytes | None], oid: int, cursor: psycopg.Cursor, name: s
             return values.cast(pa.scalar(datetime.now(cursor.connection.info.timezone)).type)
         if oid in _PLAIN:
             return values.cast(_PLAIN[oid])
-    return of_objects((None if text is None else loader.load(text) for text in texts), name)
+    return of_objects((None if text is None else _loaded(loader, text) for text in texts), name)
+
+
+def _loaded(loader: Any, text: bytes) -> Any:
+    """A value as psycopg has it; as the server writes it where Python has none such, as an endless date."""
+    try:
+        return loader.load(text)
+    except psycopg.DataError:
+        return text.decode(errors="replace")

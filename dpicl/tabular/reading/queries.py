@@ -42,7 +42,10 @@ def load_queries(contract: Contract, *, data_folder: Path | None) -> pa.Table | 
     if of_source:  # nor the day on which it arrived, nor its sign
         source = contract.source.model_copy(update={"ignore": (*contract.source.ignore, *of_source), "arrived": None, "sign": None})
         contract = contract.model_copy(update={"source": source})
-    return read_table(path, contract)
+    table = read_table(path, contract.refusing())
+    if not table.num_rows:
+        raise DataError(path.name, "has no rows; expected at least one to ask")
+    return table
 
 
 def read_unlabelled(data: bytes, contract: Contract, where: str) -> QueryTable:
@@ -68,7 +71,9 @@ def read_unlabelled(data: bytes, contract: Contract, where: str) -> QueryTable:
             column = contract.columns.get(name)
             bound = "nobody" if column is None else any_value(column)
             filled[name] = pa.array([bound] * columns.num_rows)
-    typed = typed_table(pa.table(filled), contract, where)
+    if not columns.num_rows:
+        raise DataError(where, "has no rows; expected at least one")
+    typed = typed_table(pa.table(filled), contract.refusing(), where)
     if typed.num_rows < columns.num_rows:
         raise DataError(where, "holds rows with a missing value; expected every feature", count=columns.num_rows - typed.num_rows)
     return QueryTable(typed.select(list(contract.columns)))

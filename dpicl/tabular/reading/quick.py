@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpicl.contract.columns import CategoryColumn, Column, DateColumn, IntegerColumn
+from dpicl.tabular.reading.arrow_types import is_text
 
 
 def quick_column(values: pa.ChunkedArray, column: Column, longest_text: int) -> pa.ChunkedArray | None:
@@ -31,11 +32,6 @@ def quick_column(values: pa.ChunkedArray, column: Column, longest_text: int) -> 
     if pa.types.is_float64(kind) and all(bool(np.isfinite(chunk.drop_null().to_numpy()).all()) for chunk in values.chunks):
         return pc.add(values, 0.0)  # turns -0.0 into 0.0
     return None
-
-
-def is_text(kind: pa.DataType) -> bool:
-    """Text in any of Arrow's layouts: pandas, polars and Parquet prefer one each."""
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def _categories(values: pa.ChunkedArray, column: CategoryColumn, longest_text: int) -> pa.ChunkedArray | None:

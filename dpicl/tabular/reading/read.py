@@ -27,7 +27,7 @@ SUFFIXES = (".csv", ".csv.gz", ".parquet")
 
 
 def read_table(path: Path | Stored, contract: Contract, *, part: bool = False) -> pa.Table:
-    """The rows of a file or object, typed by the contract; see `parse.typed_table`, also for a `part` of a source.
+    """The rows of a file or object, typed by the contract; see `parse.typed_table`. A `part` of a source may have no header either.
 
     CSV is UTF-8 with a comma, a header line and, where needed, double quotes.
     Raises DataError: the file cannot be read or breaks a rule; names file, column, rule and count, never a value; SourceError: the store
@@ -38,21 +38,21 @@ def read_table(path: Path | Stored, contract: Contract, *, part: bool = False) -
     data = read_bytes(path, part=part)
     if part and not data.strip():  # of nothing there is no header either
         return no_rows(contract)
+
+    def columns_to_read(names: list[str]) -> list[str]:
+        check_columns(names, contract, path.name)
+        return list(contract.read_columns)
+
     if path.suffix == ".parquet":
-
-        def columns_to_read(names: list[str]) -> list[str]:
-            check_columns(names, contract, path.name)
-            return list(contract.read_columns)
-
         columns = read_parquet(data, columns_to_read, path.name)
     else:
-        columns = read_csv(data, lambda names: check_columns(names, contract, path.name), path.name)
-    return typed_table(columns, contract, path.name, part=part)
+        columns = read_csv(data, columns_to_read, path.name, leave_out=contract.leaves_out and not contract.exchanges)
+    return typed_table(columns, contract, path.name)
 
 
 def no_rows(contract: Contract) -> pa.Table:
     """A table of none, typed as `read_table` types it."""
-    return typed_table(pa.table({name: pa.array([], pa.string()) for name in contract.read_columns}), contract, contract.name, part=True)
+    return typed_table(pa.table({name: pa.array([], pa.string()) for name in contract.read_columns}), contract, contract.name)
 
 
 def read_text_table(path: Path) -> pa.Table:

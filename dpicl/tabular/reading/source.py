@@ -11,7 +11,6 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
-from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -20,17 +19,18 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from dpicl.contract.models import Contract
-from dpicl.contract.sources import Query, Remote
+from dpicl.contract.sources import Remote
 from dpicl.errors import DataError, SourceError
 from dpicl.files.bounded import below
 from dpicl.files.objects import SCHEME, Stored, store_settings
 from dpicl.files.visit import BaseUrls, FetchLimits, Progress, Visit
 from dpicl.installed import extra_of
+from dpicl.tabular.reading.asked import Check
 from dpicl.tabular.reading.database import check_address, query_batches
 from dpicl.tabular.reading.deliveries import delivered
 from dpicl.tabular.reading.parse import typed_table
-from dpicl.tabular.reading.read import canonical_order, read_table, rows_digest
-from dpicl.tabular.reading.survey import BATCH_ROWS, WHOLE_ROWS, folder_files, survey
+from dpicl.tabular.reading.read import SUFFIXES, canonical_order, no_rows, read_table, rows_digest
+from dpicl.tabular.reading.survey import BATCH_ROWS, folder_files, survey
 
 _BUNDLED_COLUMNS = (
     *("mean_radius", "mean_texture", "mean_perimeter", "mean_area", "mean_smoothness"),
@@ -39,14 +39,15 @@ _BUNDLED_COLUMNS = (
 """Scikit-learn's breast cancer set begins with these, which are what we use."""
 
 
-def load_source(contract: Contract, *, data_folder: Path | None, cache_folder: Path) -> pa.Table:
+def load_source(contract: Contract, *, data_folder: Path | None, cache_folder: Path, check: Check | None = None) -> pa.Table:
     """The rows of a contract, typed; goes to the network only for what the contract itself says is elsewhere: a query, an address `s3://…`.
+    `check` may refuse a query's database.
     Raises SourceError: no rows are at hand (the message says what to type), or they are not those of `content_sha256`; DataError: the rows
     break the contract.
     """
     path, source, where = find_rows(contract, data_folder=data_folder, cache_folder=cache_folder), contract.source, contract.name
     if source.query is not None:
-        table = _in_one(list(query_batches(contract, source.query, BATCH_ROWS)))
+        table = _in_one(list(query_parts(contract, check)), contract)
         return _verified(table, contract, f"{where}: query")
     if source.deliveries is not None:  # of which late ones, and those to come, must not be read
         raise SourceError(f"{where}: its deliveries are read one by one, by the command that counts them")
@@ -71,21 +72,15 @@ def _bundled() -> pa.Table:
     return pa.table({**columns, "diagnosis": answers[values[:, -1].astype(int)]})
 
 
-def query_rows(contract: Contract, query: Query) -> pa.Table | Iterator[pa.Table]:
-    """The rows of a query as `load_source` gives them, or batch by batch where they are too many; raises what `query_batches` does."""
-    batches, read = query_batches(contract, query, BATCH_ROWS), []
-    for batch in batches:
-        read.append(batch)
-        if len(read) * BATCH_ROWS > WHOLE_ROWS and not contract.privacy.person:
-            return chain(read, batches)
-    return _verified(_in_one(read), contract, f"{contract.name}: query")
+def query_parts(contract: Contract, check: Check | None = None) -> Iterator[pa.Table]:
+    """The rows of a contract's query, so many at a time; raises what `query_batches` does."""
+    assert contract.source.query is not None
+    return query_batches(contract, contract.source.query, BATCH_ROWS, check)
 
 
-def _in_one(batches: Sequence[pa.Table]) -> pa.Table:
+def _in_one(batches: Sequence[pa.Table], contract: Contract) -> pa.Table:
     """All batches of a query, in canonical order: a database gives rows in any order, and the split goes by it."""
-    if not any(batch.num_rows for batch in batches):
-        raise DataError("query", "has no rows; expected at least one without a missing value")
-    return canonical_order(pa.concat_tables(batches).combine_chunks())
+    return canonical_order(pa.concat_tables([no_rows(contract), *batches]).combine_chunks())
 
 
 def find_rows(contract: Contract, *, data_folder: Path | None, cache_folder: Path) -> Path | None:
@@ -110,7 +105,8 @@ def find_rows(contract: Contract, *, data_folder: Path | None, cache_folder: Pat
     if path is None:
         fetching = f"type `dpicl data fetch {contract.name}`" if contract.source.openml or contract.source.uci else ""
         setting = f"set DPICL_DATA to the folder that holds {contract.source.file}" if contract.source.file else ""
-        raise SourceError(f"{contract.name}: no rows at hand; {', or '.join(filter(None, (fetching, setting)))}")
+        obtain = f" (where to get it: {contract.source.obtain})" if contract.source.obtain else ""
+        raise SourceError(f"{contract.name}: no rows at hand; {', or '.join(filter(None, (fetching, setting)))}{obtain}")
     return path
 
 
@@ -121,10 +117,14 @@ def _address(contract: Contract) -> str | None:
 
 
 def locate(contract: Contract, *, data_folder: Path | None, cache_folder: Path) -> Path | None:
-    """The local file, else the cached download, else nothing. Raises SourceError: the file's path leads out of the data folder."""
+    """The local file, of a public table whose rows are compared with any ending that can be read; else the cached download, else nothing.
+    Raises SourceError: the file's path leads out of the data folder.
+    """
     paths = [cached_file(contract, cache_folder)]
-    if contract.source.file is not None and data_folder is not None and _address(contract) is None:
-        paths.insert(0, below(data_folder, contract.source.file, contract.name))
+    if (file := contract.source.file) is not None and data_folder is not None and _address(contract) is None:
+        stem = next((file.removesuffix(suffix) for suffix in SUFFIXES if file.endswith(suffix)), file)
+        forms = (file, *(f"{stem}{suffix}" for suffix in SUFFIXES if contract.source.content_sha256 and contract.privacy.budget.benchmark))
+        paths = [*(below(data_folder, form, contract.name) for form in forms), *paths]
     return next((path for path in paths if path.exists()), None)
 
 
@@ -155,7 +155,8 @@ def fetch(
     ways = [(openml_table, contract.source.openml, base_urls.openml), (uci_table, contract.source.uci, base_urls.uci)]
     named = [(get, remote, base.rstrip("/")) for get, remote, base in ways if remote is not None]
     if not named:
-        raise SourceError(f"{contract.name}: no public repository is named; expected `openml` or `uci` under `source`")
+        way = contract.source.obtain or "expected `openml` or `uci` under `source`"
+        raise SourceError(f"{contract.name}: no public repository is named; {way}")
     problems = []
     for get, remote, base in named:
         try:

@@ -47,8 +47,7 @@ def split_table(
 ) -> SplitTable:
     """Split the rows as the contract says; of a table with something at stake, held-out rows are kept only where measuring on them is
     charged.
-    Raises DataError: nothing would be left to protect; of a benchmark also if nothing is left to ask; PrivacyError: there is no key, and
-    the table is no benchmark.
+    Raises DataError: of a benchmark nothing would be left to protect, or to ask; PrivacyError: there is no key, and the table is no benchmark.
 
     Args:
         key: 32 secret bytes, the same for every run; without use on a benchmark.
@@ -62,7 +61,6 @@ def split_table(
         positions = np.sort(rng.permutation(len(test))[: int(len(test) * Fraction(str(contract.split.query_fraction)))])
         check_sizes(contract, len(train), len(positions))
         return SplitTable(private, QueryTable(table.select(list(contract.columns)).take(test)), fewer(positions, most, contract.name))
-    check_sizes(contract, len(train), 0)
     if contract.evaluation == "charged":
         held_out = table.take(test)
         positions = held_out_queries(held_out, contract, key=key, most=most)
@@ -128,11 +126,8 @@ def _derived(key: bytes | None, purpose: bytes, contract: Contract) -> bytes:
 
 
 def check_sizes(contract: Contract, train_rows: int, query_rows: int) -> None:
-    """Something is left to protect, but of deliveries, which may have no rows; on a benchmark, whose counts are public, something to ask too. Raises DataError: there is nothing."""
-    seeded = contract.privacy.budget.benchmark
-    if not train_rows and not seeded and not contract.is_delivered:
-        raise DataError(contract.name, "the split leaves no row to protect; expected more rows, or another split")
-    if seeded and not (train_rows and query_rows):
+    """Of a benchmark, whose counts are public, something is left to protect and to ask. Raises DataError: there is nothing."""
+    if contract.privacy.budget.benchmark and not (train_rows and query_rows):
         raise DataError(contract.name, f"the split leaves {train_rows} rows to protect and {query_rows} to ask, needs at least one of each")
 
 
@@ -145,15 +140,17 @@ def fewer(positions: np.ndarray, most: int | None, dataset: str) -> np.ndarray:
 
 def _sides(table: pa.Table, contract: Contract, key: bytes | None, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Positions of the rows to protect and of the held-out ones, ascending.
-    Raises DataError: somebody has rows on both sides of a split by column.
+    Who has rows on both sides of a split by column is on neither, or refused with a DataError: as the contract says of what breaks it by itself.
     """
     split, person = contract.split, contract.privacy.person
     ids = table.column(person.id_column).to_numpy() if person else None
     if split is not None and split.column is not None:
         train, test = (np.flatnonzero(side) for side in sides_by_column(table, contract))
-        on_both = 0 if ids is None else len(np.intersect1d(ids[train], ids[test]))
-        if on_both:
-            raise DataError(contract.name, "persons have rows in both parts of the split; expected each in one", count=on_both)
+        on_both = np.empty(0) if ids is None else np.intersect1d(ids[train], ids[test])
+        if ids is not None and contract.leaves_out:
+            return train[~np.isin(ids[train], on_both)], test[~np.isin(ids[test], on_both)]
+        if len(on_both):
+            raise DataError(contract.name, "persons have rows in both parts of the split; expected each in one", count=len(on_both))
         return train, test
     if split is None or not contract.privacy.budget.benchmark:
         held_out = holds_out(table, contract, key=key)

@@ -6,6 +6,8 @@ Paper       [MS09] McSherry 2009 (PINQ): stability of transformations.
 
     (1)  |T(D) - T(D')| <= c |D - D'|,  differences counted as multisets;  c the step's stability
 
+A row that is refused, and all others with it, is no step: the contract says where one is (`invalid`), and neighbours are then those without.
+
 A step that places a row by what other rows there are (a permutation, a rank, a quantile, "the first n")
 has no bound, and is used on public benchmarks only. Where a row is replaced, it goes and another comes:
 both are moved by (1), so that a split may lose a row on one side and gain one on the other.
@@ -35,7 +37,12 @@ class Step:
 
 STEPS = (
     Step("read", 1, "row or person", "every row is typed on its own; canonical order is an order of the same multiset"),
-    Step("drop", 1, "row or person", "a row is dropped for the `missing` marker, and a text for having no answer, by its own content"),
+    Step(
+        "drop",
+        1,
+        "row or person",
+        "a row goes for the `missing` marker, or is left out or mended for a value that is none, a text for having no answer",
+    ),
     Step("hold out", 1, "row or person", "a row goes by a keyed hash of its content and ordinal among equals, a person by that of the id"),
     Step("hold out in batches", 1, "row", "a row of a folder or query goes by a keyed hash of its content: ordinals would need all rows"),
     Step("hold out by column", 1, "row or person", "a row goes by its own value of the contract's column"),
@@ -55,7 +62,7 @@ STEPS = (
 def steps_before(contract: Declared, *, sampled: bool) -> tuple[Step, ...]:
     """The steps that rows of a contract's source may pass before a release's mechanism.
 
-    What depends on the number of rows, as reading in batches does, is listed wherever the contract allows it.
+    Reading in batches is listed wherever a contract that states another `population` would allow it.
 
     Args:
         sampled: whether the mechanism is applied to a secret subsample.

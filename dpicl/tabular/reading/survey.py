@@ -1,8 +1,7 @@
 """Tables that are read in batches: Parquet files, one after another in the order of their names.
 
-A batch is a range of so many rows of all files together, so that it is the same however the rows are cut into files and row groups. Up to
-`WHOLE_ROWS` rows are one table instead, as any other source gives it, and so are all rows of a contract that protects persons: whose rows
-belong together is known only of all of them.
+A batch is a range of so many rows of all files together, so that it is the same however the rows are cut into files and row groups. Whether
+a table is read so is said by its contract alone (`in_batches`), never by how many rows there are: work in pieces is seen by others.
 """
 
 from __future__ import annotations
@@ -20,10 +19,20 @@ from dpicl.files.bounded import below
 from dpicl.files.deliveries import names_in
 from dpicl.files.objects import SCHEME, Stored
 from dpicl.files.row_groups import Footer, read_footer, read_rows
-from dpicl.tabular.reading.parse import check_columns, refuse_no_rows, typed_table
+from dpicl.tabular.reading.parse import check_columns, typed_table
 
 BATCH_ROWS, WHOLE_ROWS = 1 << 17, 1 << 19
+"""Rows of a batch; and the largest `population` that is read whole."""
 _SUFFIX = ".parquet"
+
+
+def in_batches(contract: Contract) -> bool:
+    """Whether the rows are read in batches: of a folder or query whose contract states a `population` of more than `WHOLE_ROWS`, and nothing
+    that is known of all rows only, which are persons, a check `unique` and a digest of sorted rows.
+    """
+    source, has_batches = contract.source, (contract.population or 0) > WHOLE_ROWS
+    needs_all = contract.privacy.person or source.content_sha256 or any(check.rule == "unique" for check in contract.checks)
+    return bool((source.folder or source.query) and has_batches and not needs_all)
 
 
 @dataclass(frozen=True)
@@ -38,9 +47,10 @@ class Survey:
         """Of all files."""
         return sum(footer.rows for _, footer in self.files)
 
-    def batches(self, contract: Contract) -> int:
-        """How many batches the rows come in; 0 for a table that is read whole."""
-        return 0 if self.rows <= WHOLE_ROWS or contract.privacy.person else -(-self.rows // BATCH_ROWS)
+    @property
+    def batches(self) -> int:
+        """How many batches the rows come in, of a table that is read so: at least one, perhaps without rows."""
+        return max(1, -(-self.rows // BATCH_ROWS))
 
     def batch(self, number: int, contract: Contract) -> pa.Table:
         """The rows of one batch, typed by the contract as `parse.typed_table` types them; perhaps none.
@@ -49,10 +59,8 @@ class Survey:
         return self._read(number * BATCH_ROWS, min((number + 1) * BATCH_ROWS, self.rows), contract)
 
     def whole(self, contract: Contract) -> pa.Table:
-        """All rows in memory. Raises DataError: a file breaks a rule, or there are no rows."""
-        table = self._read(0, self.rows, contract)
-        refuse_no_rows(table, contract.source.folder or contract.name)
-        return table.combine_chunks()
+        """All rows in memory. Raises DataError: a file breaks a rule."""
+        return self._read(0, self.rows, contract).combine_chunks()
 
     def _read(self, start: int, stop: int, contract: Contract) -> pa.Table:
         """A range of rows: every file's part of it; of the first file nothing where the range is empty."""
@@ -61,7 +69,7 @@ class Survey:
             first, last = max(start - at, 0), min(stop - at, footer.rows)
             if first < last or (start == stop == at == 0):
                 place, columns = place_of(self.folder, name, contract), list(contract.read_columns)
-                tables.append(typed_table(read_rows(place, footer, columns, first, max(first, last), name), contract, name, part=True))
+                tables.append(typed_table(read_rows(place, footer, columns, first, max(first, last), name), contract, name))
             at += footer.rows
         return pa.concat_tables(tables)
 

@@ -13,6 +13,7 @@ import stat
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -20,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpicl.errors import DataError
-from dpicl.files.bounded import ALWAYS_BYTES, GROWTH, most_values, open_parquet
+from dpicl.files.bounded import GROWTH, most_values, open_parquet
 from dpicl.files.objects import SCHEME, Stored, names_below, reason
 from dpicl.tabular.reports.lines import Read, read_lines
 from dpicl.tabular.reports.schema import SCHEMA
@@ -104,16 +105,30 @@ def _opened(place: Place) -> Iterator[Any]:
 
 
 def _gzip(file: Any, size: int, name: str) -> Iterator[Read]:
-    """Lines of a packed file. Raises DataError: it unpacks to too much."""
+    """Lines of a packed file, as far as it may unpack. Raises DataError: it unpacks to more."""
     file.seek(0)
     with gzip.GzipFile(fileobj=file) as unpacked:
-        for read in read_lines(cast(BinaryIO, unpacked)):
-            _check_growth(unpacked.tell(), size, name)
-            yield read
+        yield from read_lines(cast(BinaryIO, _Bounded(unpacked, size, name)))
+
+
+@dataclass
+class _Bounded:
+    """What a packed file holds, read no further than it may unpack: what is beyond is never worked on."""
+
+    unpacked: gzip.GzipFile
+    size: int
+    name: str
+
+    def read(self, most: int) -> bytes:
+        left = GROWTH * self.size - self.unpacked.tell()
+        data = self.unpacked.read(min(most, max(left, 1)))
+        _check_growth(self.unpacked.tell(), self.size, self.name)
+        return data
 
 
 def _check_growth(unpacked: int, size: int, name: str) -> None:
-    if unpacked > max(ALWAYS_BYTES, GROWTH * size):
+    """So much for every byte that was sent, and nothing beside: the work of all files together is bounded by their bytes."""
+    if unpacked > GROWTH * size:
         raise DataError(name, f"unpacks to more than {GROWTH} times its size; expected less")
 
 

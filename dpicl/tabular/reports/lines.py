@@ -17,6 +17,8 @@ from dpicl.tabular.reports.schema import SCHEMA, VERSION
 
 LONGEST_LINE = 1 << 20
 """In bytes: some forty times a report on the most cells that a question has, half of whose bits are set."""
+_SHORTEST_LINE = len('{"version":2}')
+"""In bytes; what is shorter is no report, and not worth a parser's error."""
 _BLOCK = 1 << 22
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 Read = tuple[pa.Table, int]
@@ -46,7 +48,7 @@ def read_lines(file: BinaryIO) -> Iterator[Read]:
 def columns(lines: bytes) -> Read:
     """Of whole lines, the last without its end."""
     reports, wrong = [], 0
-    for line in lines.split(b"\n"):
+    for line in filter(None, lines.split(b"\n")):  # a packed file may be of empty lines alone, which the parser would stumble over
         report = _report(line)
         if report is not None:
             reports.append(report)
@@ -60,7 +62,7 @@ def columns(lines: bytes) -> Read:
 
 def _report(line: bytes) -> Sequence[Any] | None:
     """The values of a report's keys, each of its type; None where the line is no JSON object of such. Of another version, that alone."""
-    if len(line) >= LONGEST_LINE:
+    if not _SHORTEST_LINE <= len(line) < LONGEST_LINE:
         return None
     try:
         read = _decode(line.decode())

@@ -44,7 +44,7 @@ BROKEN: dict[str, tuple[Callable[[Any], None], str, str]] = {
     "column is a list": (put(*AGE)([1]), "columns.age", "expected a mapping"),
     "bounds reversed": (put(*AGE, "bounds")([120, 0]), "columns.age.bounds", "expected [low, high] with low < high"),
     "bounds equal": (put(*AGE, "bounds")([5, 5]), "columns.age.bounds", "expected [low, high] with low < high"),
-    "bounds of text": (put(*AGE, "bounds")(["a", 1]), "columns.age.bounds.0", "expected a valid integer"),
+    "bounds of text": (put(*AGE, "bounds")(["a", 1]), "columns.age.bounds.0", "expected a whole number"),
     "one bound": (put(*AGE, "bounds")([1]), "columns.age.bounds.1", "missing"),
     "bounds without end": (put(*SPENT, "bounds")([0, float("inf")]), "columns.spent.bounds.1", "expected a finite number"),
     "bounds not a number": (put(*SPENT, "bounds")([float("nan"), 1]), "columns.spent.bounds.0", "expected a finite number"),

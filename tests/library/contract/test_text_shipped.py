@@ -53,4 +53,5 @@ def test_a_contract_fits_the_published_files(contract: TextContract, data_folder
 
 
 def test_every_contract_over_files_is_among_them() -> None:
-    assert set(PRIVATE_ROWS) == set(HELD_OUT) == {name for name, contract in AT_HAND.items() if contract.source.train}
+    over_files = {name for name, contract in AT_HAND.items() if contract.source.train}
+    assert set(PRIVATE_ROWS) == set(HELD_OUT) == over_files - {"docvqa"}, "which is filled in by whoever may"

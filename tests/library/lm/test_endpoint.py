@@ -166,12 +166,13 @@ def test_a_label_that_is_not_listed_gets_no_more_than_any_listed_one() -> None:
     assert min(seen.count(number) for number in (0, 1)) > 0
 
 
-@pytest.mark.parametrize("api", ["completions", "chat"])
-def test_first_tokens_alone_tell_nothing_of_labels_that_begin_one_another(api: str) -> None:
+def test_a_chat_that_lists_first_tokens_is_not_asked_for_labels_that_begin_one_another() -> None:
     with serving(Habits(echo="ignores")) as server:
-        scorer = opened(server, api=api)
-        with pytest.raises(ModelError, match="for labels of which one begins another; expected a server that echoes, or a local model"):
-            scorer.score(PROMPTS, [" 2\n", " 2.5\n"])
+        scorer = opened(server, api="chat")
+        with pytest.raises(
+            ModelError, match="for labels of which one begins another; expected a server that has completions, a local model"
+        ):
+            scorer.score(PROMPTS, [" 2", " 2.5"])
 
 
 def test_what_lists_no_label_gets_the_fixed_answer_and_is_counted() -> None:

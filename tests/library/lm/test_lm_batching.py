@@ -52,9 +52,12 @@ def test_answers_of_one_token_share_the_row_of_their_prompt() -> None:
     assert rows_of(7, (1, 2), [(5,), (6,)]) == [Row(7, (1, 2), {1: ((0, 5), (1, 6))})]
 
 
-def test_longer_answers_get_a_row_for_each_forced_beginning() -> None:
-    rows = rows_of(0, (1,), [(5, 6), (5, 7), (8,)])
-    assert rows == [Row(0, (1, 5), {0: ((0, 5), (1, 5)), 1: ((0, 6), (1, 7))}), Row(0, (1,), {0: ((2, 8),)})]
+def test_longer_answers_get_a_row_for_each_forced_beginning_that_begins_no_other() -> None:
+    rows = rows_of(0, (1,), [(5, 6), (5, 7), (8,), (5, 6, 9), (4, 4)])
+    assert rows == [
+        Row(0, (1, 5, 6), {0: ((0, 5), (1, 5), (3, 5)), 1: ((0, 6), (1, 7), (3, 6)), 2: ((3, 9),)}),
+        Row(0, (1, 4), {0: ((2, 8), (4, 4)), 1: ((4, 4),)}),
+    ]
 
 
 @unhurried

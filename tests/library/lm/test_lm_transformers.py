@@ -74,7 +74,7 @@ def test_scores_equal_plain_forward_passes(scorer: TransformersScorer, folder: P
 
 
 def test_answers_of_many_tokens_are_summed_over_their_tokens(scorer: TransformersScorer, folder: Path) -> None:
-    answers = [" a wizard, Harry", " Yes", " a wizard", " person earn"]
+    answers = [" a wizard, Harry", " Yes", " a wizards", " person earn"]
     scores = scorer.score(PROMPTS[:3], answers)
     expected = [[oracle(folder, prompt, answer) for answer in answers] for prompt in PROMPTS[:3]]
     assert np.abs(scores - expected).max() < 2e-5
@@ -101,7 +101,7 @@ def test_repeated_prompts_are_read_once(folder: Path) -> None:
 
 def test_progress_counts_the_prompts_that_are_finished(scorer: TransformersScorer) -> None:
     seen: list[int] = []
-    scorer.score([*PROMPTS, PROMPTS[0]], [" a wizard", " Yes"], progress=seen.append)
+    scorer.score([*PROMPTS, PROMPTS[0]], [" a wizard", " person earn"], progress=seen.append)
     assert seen == sorted(seen)
     assert len(seen) > 2
     assert seen[-1] == 25

@@ -29,7 +29,7 @@ from dpicl.lm.local.reading_mode import probe_length, probe_rows
 from dpicl.lm.local.tiny import build_tiny_model
 from dpicl.lm.local.transformers_backend import TransformersScorer
 from dpicl.lm.local.tree_attention import NAME
-from dpicl.lm.local.tree_reader import LEAST_SAVING, Engine, Pass, read_shared
+from dpicl.lm.local.tree_reader import LEAST_SAVING, TRUNK_TOKENS, Engine, Pass, read_shared
 
 torch.set_num_threads(1)  # small batches on a busy machine
 
@@ -135,6 +135,21 @@ def test_a_llama_s_own_pass_gives_what_plain_rows_give(model: Any, seed: int, sh
     own = LlamaPass.of(model)
     assert (own is None) == (type(model) is not LlamaForCausalLM)
     assert own is None or farthest_from_plain_rows(model, seed, shared, budget, "blocks", own) < 1e-4
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_a_long_beginning_below_another_of_which_nothing_is_asked_is_read(own: bool) -> None:
+    """PyTorch's attention of no query to a trunk ended the process."""
+    model = model_of(MODELS["llama"])
+    trunk, branch = (1, 2) * (TRUNK_TOKENS // 2), (3, 4) * (TRUNK_TOKENS // 2)
+    rows = [(*trunk, *branch, 5), (*trunk, *branch, 6), (*trunk, 7)]
+    wanted = [(len(row) - 1,) for row in rows]
+    own_pass = LlamaPass.of(model) if own else None
+    read = {row: logits for places, part in read_shared(model, rows, wanted, device=CPU, token_budget=5000, own_pass=own_pass)
+            for (row, _), logits in zip(places, part, strict=True)}  # fmt: skip
+    for number, row in enumerate(rows):
+        with torch.inference_mode():
+            assert torch.allclose(read[number], model(input_ids=torch.tensor([row])).logits[0, -1], atol=1e-4)
 
 
 def test_a_llama_with_biases_and_a_model_that_is_watched_are_read_by_transformers() -> None:

@@ -67,7 +67,7 @@ def row(who: str, day: int, *, age: int = 40, paid: str = "100", city: str = "a"
 
 def table(contract: Contract, rows: list[Any]) -> PrivateTable:
     columns = {name: pa.array([str(one[name]) for one in rows], pa.string()) for name in row("", 1)}
-    return PrivateTable(typed_table(pa.table(columns), contract, "rows", part=True))
+    return PrivateTable(typed_table(pa.table(columns), contract, "rows"))
 
 
 def vectors(one: GroupSeries, rows: list[Any]) -> list[np.ndarray]:

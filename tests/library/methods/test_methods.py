@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from dpicl.contract import Contract
-from dpicl.errors import DataError, PrivacyError
+from dpicl.errors import PrivacyError
 from dpicl.evaluation import Result
 from dpicl.lm import HashScorer
 from dpicl.methods import METHODS, Options, tabular, unit_of
@@ -203,9 +203,12 @@ def test_central_prompts_share_one_set_of_demonstrations(small_split: Splitter) 
         assert len(heads) == 1 and len(heads.pop().splitlines()) == cell.shots
 
 
-def test_fewer_rows_than_shots_are_refused(small_split: Splitter) -> None:
-    with pytest.raises(DataError, match=r"demonstrations: too few rows to draw 16 shots from$"):
-        _run("ldp_tabicl", small_split(row_count=10), shots=(16,))
+def test_of_fewer_rows_than_shots_some_demonstrate_twice(small_split: Splitter) -> None:
+    """How many rows there are decides nothing: 16 shots of 8."""
+    split, unit, draws = small_split(row_count=10), _unit("ldp_tabicl", epsilons=(math.inf,), shots=(16,)), draws_for(CONTRACT, 0)
+    (cell,) = unit.cells("icl")
+    prompts = LDP.prompts(LDP.in_memory(split.train, CONTRACT, unit, draws), split.queries, CONTRACT, unit, draws)[cell]
+    assert all(len(text.split("\n")[:-1]) == 16 for text in prompts)
 
 
 def _demonstrated(system: str, small_split: Splitter) -> dict[int, list[list[str]]]:

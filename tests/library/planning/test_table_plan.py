@@ -151,7 +151,7 @@ def test_what_the_contract_refuses_is_left_out_by_name() -> None:
 @pytest.mark.parametrize(
     ("rows", "epsilon", "how", "phrase"),
     [
-        (None, 1.0, {}, "rows=None: expected a number of rows >= 1"),
+        (None, 1.0, {}, "rows=unknown: expected --rows NUMBER"),
         (0, 1.0, {}, "rows=0"),
         (10, 0.0, {}, "epsilons=.0.0.: expected a number > 0"),
         (10, math.inf, {}, "epsilons="),
@@ -171,7 +171,10 @@ def test_what_cannot_be_planned_is_refused(rows: int | None, epsilon: float, how
         (("nowhere", "--rows", "10"), "expected one of"),
         (("heart", "--rows", "10", "--epsilon", "much"), "epsilon=much"),
         (("heart", "--rows", "0"), "greater than or equal to 1"),
-        (("heart",), "heart states no `population`"),
+        (
+            ("breast_cancer",),
+            "rows=unknown: expected --rows NUMBER, as it is publicly known, or `population: NUMBER`, which breast_cancer does not state",
+        ),
         (("heart", "--rows", "10", "--signal", "1"), "signal='1'"),
     ],
 )

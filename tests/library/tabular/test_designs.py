@@ -288,9 +288,12 @@ def test_questions_are_about_some_columns_only() -> None:
     assert {column for one in many.questions for column in one.columns} == {*range(1, 42)} and len(many.questions) < MOST_QUESTIONS
 
 
-def test_no_client_no_rows() -> None:
-    with pytest.raises(DataError, match="no reports"):
-        estimated_rows(asked(population(0), "pairs", 1.0), "log-linear", stream(0, "rows", "", ""))
+def test_of_no_client_any_row_is_as_likely() -> None:
+    rows = estimated_rows(asked(population(0), "pairs", 1.0), "log-linear", stream(0, "rows", "", ""), 9_000).codes
+    sizes = asked(population(0), "pairs", 1.0).questionnaire.sizes
+    assert rows.shape == (9_000, len(sizes)) and rows.dtype == np.uint8
+    for column, size in zip(rows.T, sizes, strict=True):
+        assert np.abs(np.bincount(column, minlength=size) / 9_000 - 1 / size).max() < 0.03
 
 
 def test_a_tree_leaves_columns_of_too_many_cells_independent_given_the_label() -> None:

@@ -71,14 +71,11 @@ def test_batches_are_the_same_rows_however_the_files_are_cut(
     whole = found.whole(contract)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(surveys, "BATCH_ROWS", batch)
-        patch.setattr(surveys, "WHOLE_ROWS", 0)
-        for number in range(found.batches(contract)):
+        for number in range(found.batches):
             assert found.batch(number, contract).combine_chunks().equals(whole.slice(number * batch, batch).combine_chunks())
 
 
-def test_few_rows_and_rows_of_persons_are_read_whole(tmp_path: Path) -> None:
-    found = survey(small_contract(source=FOLDER), lay_out(tmp_path, rows(30), []))
-    assert found is not None and found.batches(small_contract(source=FOLDER)) == 0
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
     assert survey(small_contract(), tmp_path) is None
 
 

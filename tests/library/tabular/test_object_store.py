@@ -112,12 +112,11 @@ def test_a_folder_gives_the_same_batches_and_facts_as_on_a_disk(store: Any, tmp_
     assert local is not None and there is not None and there.rows == local.rows == 60
     assert load(FOLDER).equals(load(remote(folder="people"), tmp_path))
     monkeypatch.setattr(surveys, "BATCH_ROWS", 16)
-    monkeypatch.setattr(surveys, "WHOLE_ROWS", 0)
     again, before = Survey.read(there.as_json(), Path("elsewhere")), sorted(tmp_path.rglob("*"))
     for number in range(4):
         batch, same = again.batch(number, FOLDER), local.batch(number, remote(folder="people"))
         assert batch.equals(same) and prepare(batch, FOLDER).facts == prepare(same, FOLDER).facts
-    assert again.batches(FOLDER) == 4 and sorted(tmp_path.rglob("*")) == before
+    assert again.batches == 4 and sorted(tmp_path.rglob("*")) == before
 
 
 def test_an_object_that_changes_after_the_survey_is_refused(store: Any, tmp_path: Path) -> None:

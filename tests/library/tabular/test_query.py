@@ -114,11 +114,13 @@ REFUSED = {
         "SELECT NULL::int AS age, height, colour, y FROM people",
         "'age': is empty; expected a value in every row, or `nullable: true` (4 values)",
     ),
-    "a date": ("SELECT now() AS age, height, colour, y FROM people", "'age': is not a whole number (4 values)"),
+    "a date": (
+        "SELECT now() AS age, height, colour, y FROM people",
+        "'age': holds neither numbers nor text but timestamp; expected `type: datetime`",
+    ),
     "an array": ("SELECT ARRAY[age] AS age, height, colour, y FROM people", "'age': holds neither numbers nor text"),
     "json": ("""SELECT '{"a": 1}'::json AS age, height, colour, y FROM people""", "'age': holds neither numbers nor text"),
     "an unknown category": ("SELECT age, height, note AS colour, y FROM people", "is not one of the 3 categories (4 values)"),
-    "no rows": (f"{SELECT} WHERE age < 0", "query: has no rows"),
     "no such table": (f"SELECT age FROM {SECRET}", "people: the database refuses the contract's query (UndefinedTable)"),
     "no SQL": (SECRET, "refuses the contract's query (SyntaxError)"),
     "a cast that fails": (

@@ -66,9 +66,7 @@ def test_windows_line_ends_quotes_and_a_missing_last_newline_are_fine(tmp_path: 
     assert table.to_pydict() == {"age": [31, 48], "height": [1.0, 0.5], "colour": ["red", "blue"], "y": ["no", "yes"]}
 
 
-@pytest.mark.parametrize(
-    ("text", "value"), [("1.0", 1), ("-0", 0), ("007", 7), (str(HUGE - 1), HUGE - 1), (str(-HUGE), -HUGE), ("121", 121)]
-)
+@pytest.mark.parametrize(("text", "value"), [("1.0", 1), ("-0", 0), (str(HUGE - 1), HUGE - 1), (str(-HUGE), -HUGE), ("121", 121)])
 def test_whole_numbers_are_read_exactly_even_out_of_bounds(tmp_path: Path, text: str, value: int) -> None:
     assert read_table(_file(tmp_path, _csv(f"{text},1.7,red,no")), CONTRACT).column("age").to_pylist() == [value]
 
@@ -110,7 +108,6 @@ BAD_CSV = [
     ),
     ("unknown category", _csv("31,1.75,mauve,no", "31,1.75,Red,no", *ROWS), "column 'colour': is not one of the 3 categories (2 values)"),
     ("blank around a category", _csv("31,1.75, red,no"), "column 'colour': is not one of the 3 categories (1 value)"),
-    ("header only", _csv(), "has no rows; expected at least one"),
     ("0 bytes", b"", "is an empty file"),
     ("only line ends", b"\n\n", "column 'age': is not among the columns (and 3 more)"),
     (
@@ -124,7 +121,7 @@ BAD_CSV = [
         _csv(ROWS[0], "31,1.75,red", ROWS[1], "31,1.75,red,no,1"),
         "some rows are ragged; expected 4 fields in each (2 of 4 rows)",
     ),
-    ("open quote", _csv('31,1.75,"red,no', *ROWS), "some rows are ragged; expected 4 fields in each (1 of 1 rows)"),
+    ("open quote", _csv('31,1.75,"red,no', *ROWS), "is not well-formed CSV; expected closed quotes"),
     ("one long line", b"a" * (5 << 20), "is not well-formed CSV; expected closed quotes and rows under 1 MiB"),
     ("a long line under a header", _csv(ROWS[0], f"31,1.75,red,{'n' * (5 << 20)}"), "is not well-formed CSV"),
     ("a header without an end", b'"' + b"a\n" * (1 << 20), "has a first line that is not CSV"),
@@ -177,8 +174,7 @@ def test_rows_with_the_missing_marker_go_first(tmp_path: Path) -> None:
     contract = small_contract(source={"missing": "?"})
     table = read_table(_file(tmp_path, _csv("?,1.75,red,no", "31,?,red,no", "31,1.75,?,no", "x?,?,?,?", ROWS[1])), contract)
     assert table.to_pydict() == {"age": [48], "height": [1.6], "colour": ["blue"], "y": ["yes"]}
-    with pytest.raises(DataError, match="has no rows"):
-        read_table(_file(tmp_path, _csv("?,1.75,red,no")), contract)
+    assert read_table(_file(tmp_path, _csv("?,1.75,red,no")), contract).num_rows == 0
 
 
 def _parquet(folder: Path, table: pa.Table) -> Path:
@@ -210,7 +206,7 @@ def test_parquet_of_any_plain_type_reads_as_its_csv_does(tmp_path: Path) -> None
         ("age", pa.array([HUGE, 1, 2], pa.uint64()), "column 'age': is beyond 64 bits (1 value)"),
         ("age", pa.array([[1], [2], [3]]), "column 'age': holds neither numbers nor text"),
         ("height", pa.array([1.0, math.nan, math.inf]), "column 'height': is not a finite number (2 values)"),
-        ("height", pa.array([True, False, True]), "column 'height': is not a finite number (3 values)"),
+        ("height", pa.array([True, False, True]), "column 'height': holds neither numbers nor text but bool; expected `type: boolean`"),
         ("colour", pa.array(["red", "mauve", "red"]), "column 'colour': is not one of the 3 categories (1 value)"),
         ("shoe", pa.array([1, 2, 3]), "column 'shoe': is not in the contract"),
     ],

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpicl.errors import DataError
 from dpicl.pipeline import Cell
 from dpicl.randomness import Draws
 from dpicl.tabular.prompts.shots import MOST_SHOTS, picked_rows
@@ -82,11 +81,13 @@ def test_diverse_rows_are_farther_apart_than_prototypes() -> None:
     assert spread("icl-diverse") > spread("icl-prototype")
 
 
-def test_fewer_different_rows_than_shots_are_shown_again_and_too_few_rows_refused() -> None:
+def test_fewer_different_rows_than_shots_are_shown_again_and_so_are_fewer_rows() -> None:
     rows = np.repeat(bins(1), 20, axis=0)
     assert len(set(picked("icl-prototype", 4, rows, bins(2, 1))[0])) == 1
-    with pytest.raises(DataError, match="too few rows to draw 4 shots from"):
-        picked("icl-near", 4, rows[:3], bins(2, 1))
+    for way in WAYS:
+        for count in (1, 3):
+            positions = picked(way, 4, bins(3)[:count], bins(2, 1))
+            assert positions.shape == (2, 4) and set(positions.ravel()) <= set(range(count))
 
 
 @pytest.mark.parametrize("way", WAYS)

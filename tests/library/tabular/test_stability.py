@@ -156,9 +156,9 @@ def from_folder(contract: Contract, folder: Path, most: int | None = None) -> Ca
         write_folder(content, contract, folder)
         found = survey.survey(contract, folder)
         assert found is not None
-        if not found.batches(contract):
+        if not survey.in_batches(contract):
             return parts_of(found.whole(contract), contract, most)
-        made = [batches.prepare(found.batch(number, contract), contract, key=KEY) for number in range(found.batches(contract))]
+        made = [batches.prepare(found.batch(number, contract), contract, key=KEY) for number in range(found.batches)]
         facts = batches.Facts.added(one.facts for one in made)
         test, asked = batches.held_out([one.test for one in made], facts.train_rows, contract, key=KEY, most=most, queries=None)
         return [row for one in made for row in plain(one.train)], plain(test), plain(test.take(asked))
@@ -166,24 +166,25 @@ def from_folder(contract: Contract, folder: Path, most: int | None = None) -> Ca
     return split
 
 
-@pytest.mark.quick("on both sides of the limit")
-@pytest.mark.parametrize("whole_rows", [1_000, 40, 8], ids=["whole", "on both sides of the limit", "in batches"])
+@pytest.mark.quick("in batches")
+@pytest.mark.parametrize("population", [None, survey.WHOLE_ROWS + 1], ids=["whole", "in batches"])
 @given(pair=neighbours(), most=st.sampled_from([None, 3]))
 @common
 def test_rows_of_a_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole_rows: int, pair: tuple[list[Row], list[Row]], most: int | None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, population: int | None, pair: tuple[list[Row], list[Row]], most: int | None
 ) -> None:
-    monkeypatch.setattr(survey, "WHOLE_ROWS", whole_rows)
     monkeypatch.setattr(survey, "BATCH_ROWS", 9)
-    check_neighbours(from_folder(contract_of(as_folder), tmp_path, most), *pair)
+    contract = contract_of(as_folder).model_copy(update={"population": population})
+    check_neighbours(from_folder(contract, tmp_path, most), *pair)
 
 
-def test_a_table_that_grows_into_batches_is_split_as_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = [(18 + number % 4, 1.0, "red", "no", "yes") for number in range(FEW)]
-    monkeypatch.setattr(survey, "WHOLE_ROWS", FEW)
+def test_a_table_whose_contract_comes_to_say_that_it_is_large_is_split_as_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [(18 + number % 4, 1.0, "red", "no", "yes") for number in range(FEW)]
     monkeypatch.setattr(survey, "BATCH_ROWS", 9)
     contract = contract_of(as_folder)
-    check_neighbours(from_folder(contract, tmp_path), before, [*before, before[0]])
+    large = contract.model_copy(update={"population": survey.WHOLE_ROWS + 1})
+    before, after = (from_folder(one, tmp_path)(rows) for one in (contract, large))
+    assert [sorted(part) for part in before] == [sorted(part) for part in after]
 
 
 @given(neighbours())

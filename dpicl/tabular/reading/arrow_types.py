@@ -1,0 +1,67 @@
+"""Which types of Arrow a column of the contract takes: a closed list, since most types cast to numbers that mean something else.
+
+A duration would be read as a number of its stored unit, a pandas period as one of years since 1970, an identifier as its bytes.
+
+    category, boolean   text, numbers, booleans, dates and times of a day
+    integer, real       text, numbers
+    date, datetime      text, dates, times of a day, and numbers, which are read as written: 20240229
+
+Text is any layout of strings, and bytes of any length, as Parquet files without a mark have them; a dictionary is what its values are; a column
+of nulls alone has no type to refuse. A type is a fact about the column, whatever is in its rows.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pyarrow as pa
+
+from dpicl.contract.columns import CategoryColumn, Column, DateColumn
+from dpicl.contract.models import Contract
+from dpicl.errors import DataError
+
+_BYTES = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view)
+_NUMBERS = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
+_DATES = (pa.types.is_date, pa.types.is_timestamp)
+_TAKEN = {
+    "categories": (*_NUMBERS, pa.types.is_boolean, *_DATES),
+    "numbers": _NUMBERS,
+    "dates": (*_NUMBERS, *_DATES),
+}
+_INSTEAD = (
+    (pa.types.is_duration, "a number of a unit, such as hours"),
+    (pa.types.is_time, "text, or a number of minutes"),
+    (pa.types.is_boolean, "`type: boolean` in the contract"),
+    (pa.types.is_date, "`type: date` in the contract"),
+    (pa.types.is_timestamp, "`type: datetime` in the contract"),
+)
+"""What may help whose column is of such a type."""
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Text in any of Arrow's layouts: pandas, polars and Parquet prefer one each."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def check_types(schema: pa.Schema, contract: Contract, where: str) -> None:
+    """Every column of the contract is of a type that it takes; others are not looked at. Raises DataError: one is not."""
+    for name, column in contract.columns.items():
+        if name in schema.names:
+            check_type(schema.field(name).type, column, name, where)
+
+
+def check_type(kind: pa.DataType, column: Column, name: str, where: str) -> None:
+    """Raises DataError: the column does not take this type."""
+    of_number = "dates" if isinstance(column, DateColumn) else "numbers"
+    check_taken(kind, "categories" if isinstance(column, CategoryColumn) else of_number, name, where)
+
+
+def check_taken(kind: pa.DataType, wanted: str, name: str, where: str) -> None:
+    """The same of `categories`, `numbers` or `dates`."""
+    stored = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if pa.types.is_null(stored) or is_text(stored) or any(test(stored) for test in (*_BYTES, *_TAKEN[wanted])):
+        return
+    plain = "numbers" if wanted == "categories" else wanted
+    instead = next((said for test, said in _INSTEAD if test(stored)), "one of these in its place")
+    word = re.split(r"[\[<(]", str(stored))[0]  # without the names that a nested type has in it
+    raise DataError(where, f"holds neither {plain} nor text but {word}; expected {instead}", column=name)

@@ -1,0 +1,148 @@
+"""B8: a draft from rows loses no leading zero, and proposes to protect persons where an id repeats."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+import yaml
+from pydantic import TypeAdapter
+
+from dpicl.contract import draft_rows
+from dpicl.contract.columns import Column
+from dpicl.errors import DataError
+from dpicl.tabular.reading.parse import typed_column
+from tests.harness import new_place, said
+
+Capture = pytest.CaptureFixture[str]
+Columns = dict[str, Sequence[object]]
+ROWS = 600
+_random = random.Random(3)
+NO = [_random.choice(["no", "yes"]) for _ in range(ROWS)]
+AGE = [_random.randint(18, 99) for _ in range(ROWS)]
+
+
+def _of(*values: object) -> list[object]:
+    return [_random.choice(values) for _ in range(ROWS)]
+
+
+def drafted(folder: Path, capsys: Capture, columns: Columns) -> tuple[dict, str]:
+    """The contract that `contract new` writes, and what it says."""
+    place = new_place(folder / "place")
+    with place.entered():
+        data = place.root / "data" / "rows.csv"
+        lines = [",".join(columns), *(",".join(map(str, row)) for row in zip(*columns.values(), strict=True))]
+        data.write_text("\n".join(lines) + "\n")
+        out = said(capsys, "contract", "new", "rows.csv", "--label", "y", "--positive", "yes")
+        written = place.root / "contracts" / "rows.yaml"
+        return yaml.safe_load(written.read_text()), out
+
+
+CODES: dict[str, list[object]] = {
+    "postcode": [f"{_random.randint(500, 1400):05d}" for _ in range(ROWS)],
+    "plz": [f"{_random.randint(1000, 99999):05d}" for _ in range(ROWS)],
+    "phone": [f"0{_random.randint(10**8, 10**9)}" for _ in range(ROWS)],
+    "mobile": [f"00{_random.randint(10**9, 10**10)}" for _ in range(ROWS)],
+    "fips": [f"{_random.randint(1, 56):02d}{_random.randint(1, 400):03d}" for _ in range(ROWS)],
+    "ean": [f"{_random.randint(0, 10**13 - 1):013d}" for _ in range(ROWS)],
+    "account_number": [f"{_random.randint(0, 10**8):010d}" for _ in range(ROWS)],
+    "one_of_them": ["007", *range(1000, 1000 + ROWS - 1)],
+    "negative": [f"-0{_random.randint(1, 9999)}" for _ in range(ROWS)],
+    "with_gaps": ["" if number % 9 == 0 else f"{_random.randint(0, 99999):05d}" for number in range(ROWS)],
+}
+
+
+@pytest.mark.parametrize("name", CODES)
+def test_many_codes_with_leading_zeros_are_left_out_with_a_word(tmp_path: Path, capsys: Capture, name: str) -> None:
+    contract, out = drafted(tmp_path, capsys, {name: CODES[name], "age": AGE, "y": NO})
+    assert name not in contract["columns"] and contract["source"]["ignore"] == [name]
+    assert f'left out: "{name}": digits with leading zeros' in out
+
+
+@pytest.mark.parametrize("values", [("01", "02", "10"), ("007", "008"), ("00", "01", "11", ""), ("0", "00", "1")], ids=str)
+def test_a_few_codes_with_leading_zeros_are_categories(tmp_path: Path, capsys: Capture, values: tuple[str, ...]) -> None:
+    contract, _ = drafted(tmp_path, capsys, {"code": _of(*values), "age": AGE, "y": NO})
+    assert contract["columns"]["code"]["type"] == "category"
+    assert contract["columns"]["code"]["categories"] == sorted(value for value in values if value)
+
+
+@pytest.mark.parametrize("values", [("0", "5", "10"), ("0.5", "1.5"), ("-0.5", "2"), ("0", "-1", "7")], ids=str)
+def test_a_zero_before_a_point_leads_nothing(tmp_path: Path, capsys: Capture, values: tuple[str, ...]) -> None:
+    rows = [f"{_random.randint(0, 90)}" if number > 10 else values[number % len(values)] for number in range(ROWS)]
+    contract, _ = drafted(tmp_path, capsys, {"number": rows, "age": AGE, "y": NO})
+    assert contract["columns"]["number"]["type"] in ("integer", "real")
+
+
+NUMBERS: dict[str, dict[str, object]] = {
+    "integer": {"type": "integer", "bounds": [-10, 99999]},
+    "real": {"type": "real", "bounds": [-10, 99999]},
+}
+
+
+@pytest.mark.parametrize("kind", NUMBERS)
+@pytest.mark.parametrize("text", ["00894", "01", "-07", "007.0", "00"])
+def test_a_number_with_leading_zeros_is_refused_in_words(kind: str, text: str) -> None:
+    column = TypeAdapter(Column).validate_python(NUMBERS[kind])
+    with pytest.raises(DataError, match="has leading zeros, which a number would lose; expected `type: category`"):
+        typed_column(pa.chunked_array([["1", text]]), column, "zip", "rows.csv")
+    assert typed_column(pa.chunked_array([["0", "0.0", "-0", "10"]]), column, "zip", "rows.csv").to_pylist() == [0, 0, 0, 10]
+
+
+def _repeating(persons: int, form: str = "{}") -> list[object]:
+    return [form.format(_random.randint(1, persons)) for _ in range(ROWS)]
+
+
+PERSONS: dict[str, list[object]] = {
+    "patient_id": _repeating(200),
+    "PatientID": _repeating(200),
+    "customer": _repeating(300, "C{:05d}"),
+    "customer_number": _repeating(100, "{:08d}"),
+    "user": _repeating(150, "u{}"),
+    "subject_id": _repeating(50),
+    "mrn": _repeating(250, "{:07d}"),
+    "employee-no": _repeating(200),
+    "household_id": _repeating(120),
+    "pid": _repeating(30),
+    "id": _repeating(400),
+    "student": _repeating(90, "s{}@school"),
+}
+
+
+@pytest.mark.parametrize("name", PERSONS)
+def test_an_id_that_repeats_proposes_persons(tmp_path: Path, capsys: Capture, name: str) -> None:
+    contract, out = drafted(tmp_path, capsys, {name: PERSONS[name], "age": AGE, "y": NO})
+    privacy = contract["privacy"]
+    assert privacy["unit"] == "person" and privacy["person"]["id_column"] == name and 2 <= privacy["person"]["max_rows"] <= 10
+    assert name not in contract["columns"] and re.search(rf"{name} repeats: the draft protects persons", out)
+
+
+NO_PERSONS: dict[str, list[object]] = {
+    "patient_id": list(range(ROWS)),
+    "store_id": _repeating(12),
+    "visits": _repeating(40),
+    "row": _of(1, 2, 3),
+    "member": _of("no", "yes"),
+}
+
+
+@pytest.mark.parametrize("name", NO_PERSONS)
+def test_what_names_no_person_or_one_a_row_proposes_none(tmp_path: Path, capsys: Capture, name: str) -> None:
+    contract, _ = drafted(tmp_path, capsys, {name: NO_PERSONS[name], "age": AGE, "y": NO})
+    assert "unit" not in contract["privacy"]
+
+
+def test_mutant_codes_read_as_numbers_are_caught(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(draft_rows, "_CODE", "^$")
+    contract, _ = drafted(tmp_path, capsys, {"postcode": CODES["postcode"], "age": AGE, "y": NO})
+    assert contract["columns"]["postcode"]["type"] == "integer"  # 894 for 00894
+
+
+def test_mutant_ids_as_features_are_caught(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(draft_rows, "_MOST_ROWS", 0)
+    monkeypatch.setattr(draft_rows, "_PERSON_ID", re.compile("$^"))
+    contract, _ = drafted(tmp_path, capsys, {"patient_id": PERSONS["patient_id"], "age": AGE, "y": NO})
+    assert "patient_id" in contract["columns"]
