@@ -34,7 +34,9 @@ def test_data_list_tells_which_texts_are_at_hand(place: Place, capsys: Capture, 
 
 
 def test_texts_whose_publication_is_not_stated_cannot_be_fetched(place: Place, capsys: Capture) -> None:
-    assert complaint(call_main(["data", "fetch", "sroie"], capsys)).startswith("sroie: no published set is named; the training receipts of https://")
+    assert complaint(call_main(["data", "fetch", "sroie"], capsys)).startswith(
+        "sroie: no published set is named; the training receipts of https://"
+    )
 
 
 def test_a_broken_contract_of_texts_is_one_sentence(place: Place, capsys: Capture) -> None:
