@@ -173,7 +173,7 @@ class Change:
     def tell(self) -> None:
         """Let the anchor, and the witness of a ledger in which something is spent, see what is durable now."""
         self._anchor.advance(self.end)
-        if self._witness is not None and self._tells:
+        if self._witness is not None and self._tells and self._state["totals"]:
             self._hold(self._witness)
             self._witness.advance(self.end, self._state, was_spent=self._was_spent)
 
