@@ -45,6 +45,8 @@ for _own, (_name, _folder) in OWN.items():
         os.environ[_name] = tempfile.mkdtemp(prefix="dpicl-tests-")
         atexit.register(shutil.rmtree, os.environ[_name], ignore_errors=True)
 
+WITNESSES = os.environ["XDG_CONFIG_HOME"]
+
 # Read when Prefect is imported, whichever test does that first: stages also work without a flow, and its console is a captured one.
 os.environ.setdefault("PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW", "ignore")
 os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
@@ -111,6 +113,13 @@ def own_state_stays() -> Iterator[None]:
     yield
     for own, written in before.items():
         assert last_written(Path(own)) == written, f"a test wrote into {own}, or you did meanwhile"
+
+
+@pytest.fixture(autouse=True)
+def own_witness(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test's homes have spent is not known in another test's, unless they work in one place."""
+    if os.environ["XDG_CONFIG_HOME"] == WITNESSES:
+        monkeypatch.setenv("XDG_CONFIG_HOME", f"{WITNESSES}/{abs(hash(request.node.nodeid))}")
 
 
 @pytest.fixture(scope="session")
