@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from os import PathLike
+from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,7 @@ from dpicl.engine.query_session import Answered, QuerySession, request_of
 from dpicl.engine.quote import AccountQuote, quote_plan
 from dpicl.engine.series import release_planned, window_of
 from dpicl.engine.settings import Settings
-from dpicl.engine.state_home import check_one_home
+from dpicl.engine.state_home import check_one_home, stated_home
 from dpicl.errors import ParameterError
 from dpicl.methods import METHODS
 from dpicl.release import Release
@@ -60,11 +60,12 @@ class Session:
     """An installation: where its budgets, contracts and data are.
 
     Args:
-        home: the folder of ledger, keys and releases; else DPICL_HOME, else the platform's state folder of the user.
+        home: the folder of ledger, keys and releases, an absolute path; else DPICL_HOME, else the platform's state folder of the user.
         data: the folder of the files that contracts name; else DPICL_DATA.
         contracts: the folder of your contracts, before the shipped ones; else DPICL_CONTRACTS, else ./data_contracts.
 
     Raises:
+        ParameterError: the home goes by the working directory.
         RunError: budgets of before lie in the working directory; names how to move them.
     """
 
@@ -77,7 +78,7 @@ class Session:
     ) -> None:
         settings = Settings.from_environment()
         if home is not None:
-            at = Path(home).resolve()
+            at = stated_home("home", fspath(home))
             settings = replace(settings, home=at, runs=at / "runs")
         if data is not None:
             settings = replace(settings, data=Path(data).resolve())

@@ -20,7 +20,7 @@ from absl.logging import get_absl_handler
 from hypothesis import settings
 
 from dpicl.contract import Contract, load_contract
-from dpicl.engine.state_home import default_home
+from dpicl.engine.state_home import default_home, witness_folder
 from dpicl.tabular.reading.split import SplitTable, split_table
 from tests.harness import PRELOAD, last_written
 from tests.library.examples import random_table, small_contract
@@ -37,12 +37,15 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
-# No test may spend from the budgets of whoever runs it: a program that is told of no state home finds one here.
-OWN_STATE = "TESTERS_STATE_HOME"
-if OWN_STATE not in os.environ:  # else set by the process that started this one
-    os.environ[OWN_STATE] = str(default_home())
-    os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="dpicl-tests-")
-    atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
+# No test may spend from the budgets of whoever runs it: a program that is told of no state home finds one here, and one for the witness.
+OWN = {"TESTERS_STATE_HOME": ("XDG_STATE_HOME", default_home()), "TESTERS_WITNESSES": ("XDG_CONFIG_HOME", witness_folder())}
+for _own, (_name, _folder) in OWN.items():
+    if _own not in os.environ:  # else set by the process that started this one
+        os.environ[_own] = str(_folder or "")
+        os.environ[_name] = tempfile.mkdtemp(prefix="dpicl-tests-")
+        atexit.register(shutil.rmtree, os.environ[_name], ignore_errors=True)
+
+WITNESSES = os.environ["XDG_CONFIG_HOME"]
 
 # Read when Prefect is imported, whichever test does that first: stages also work without a flow, and its console is a captured one.
 os.environ.setdefault("PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW", "ignore")
@@ -105,11 +108,18 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.fixture(scope="session", autouse=True)
 def own_state_stays() -> Iterator[None]:
-    """Fails where a test has written into the tester's own state home."""
-    own = Path(os.environ[OWN_STATE])
-    before = last_written(own)
+    """Fails where a test has written into the tester's own state home, or witnesses."""
+    before = {own: last_written(Path(own)) for own in map(os.environ.__getitem__, OWN) if own}
     yield
-    assert last_written(own) == before, f"a test wrote into {own}, or you did meanwhile"
+    for own, written in before.items():
+        assert last_written(Path(own)) == written, f"a test wrote into {own}, or you did meanwhile"
+
+
+@pytest.fixture(autouse=True)
+def own_witness(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test's homes have spent is not known in another test's, unless they work in one place."""
+    if os.environ["XDG_CONFIG_HOME"] == WITNESSES:
+        monkeypatch.setenv("XDG_CONFIG_HOME", f"{WITNESSES}/{abs(hash(request.node.nodeid))}")
 
 
 @pytest.fixture(scope="session")

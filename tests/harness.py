@@ -94,6 +94,7 @@ class Place:
             "PREFECT_HOME": str(self.root / "prefect"),
             "DASK_TEMPORARY_DIRECTORY": str(self.root / "dask"),
             "TMPDIR": str(self.root / "tmp"),
+            "XDG_CONFIG_HOME": str(self.root / "settings"),
         }
 
     def run(self, run_id: str) -> Path:

@@ -157,7 +157,8 @@ class Scene:
     @property
     def environment(self) -> dict[str, str]:
         """What its processes need."""
-        return {**self.base, "DPICL_HOME": str(self.root / "home"), "DPICL_LEDGER": self.url}
+        own = {"DPICL_HOME": str(self.root / "home"), "XDG_CONFIG_HOME": str(self.root / "settings")}  # all are copies of one home
+        return {**self.base, **own, "DPICL_LEDGER": self.url}
 
     def twin(self, run: str) -> tuple[str, str, str]:
         """Arguments of `release` for one run."""

@@ -43,7 +43,18 @@ def _command(root: Path, nights: int) -> float:
     for number in range(TRIES):
         shutil.copytree(place.home, home := root / f"home-{number}")
         before = children()  # with a width, the command is a process of its own, whose imports count
-        made = place.dpicl("synth", NAME, "--epsilon", "2", "--out", f"{number}.csv", timeout=600, DPICL_HOME=str(home), COLUMNS="120")
+        made = place.dpicl(
+            "synth",
+            NAME,
+            "--epsilon",
+            "2",
+            "--out",
+            f"{number}.csv",
+            timeout=600,
+            DPICL_HOME=str(home),
+            XDG_CONFIG_HOME=f"{home}-settings",
+            COLUMNS="120",
+        )
         spent.append(children() - before)
         assert f"1 periods released now, {nights} of" in made.stdout, made.stderr
     return min(spent)

@@ -111,10 +111,14 @@ def change_cap(name: str, epsilon: float, delta: float | None) -> None:
         before = next((account for account in ledger.accounts() if account.name == name), None)
         ledger.set_cap(name, epsilon, before.delta_cap if delta is None and before else delta or 0.0)
         write_cap(ledger, name, settings)
-        spent = ledger.spent(name).epsilon
+        spent, elsewhere = ledger.spent(name).epsilon, ledger.spent_elsewhere(name)
     left = "nothing left to spend" if spent >= epsilon else f"left {number(epsilon - spent)}"
     was = "" if before is None or before.epsilon_cap is None else f" (was {number(before.epsilon_cap)})"
     say(f"{name}: cap {number(epsilon)}{was}, spent {number(spent)}, {left}")
+    for other in elsewhere:
+        say(
+            f"beside epsilon {number(other.epsilon)} that account {other.name} of {other.home} has spent for the same rows, as is stated now"
+        )
 
 
 def state_other_file(name: str, path: Path) -> None:

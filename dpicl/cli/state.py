@@ -129,6 +129,8 @@ def restore(
     settings = Settings.from_environment()
     done = restore_home(settings, file, key)
     about = done.manifest
+    for name, epsilon in done.witnessed:
+        say(f"{name}: had spent epsilon {number(epsilon)} when this user's witness saw it last", to=errors)
     if as_json:
         spent = [RestoredAccount(account.name, epsilon) for account, epsilon in done.accounts]
         say_json(RestoredState(str(settings.home), about.taken_utc, about.record, done.record, spent))
@@ -141,7 +143,7 @@ def restore(
         table.add_row(account.name, number(epsilon))
     console.print(table)
     say(
-        f"What was released after {about.taken_utc} is not in it, and nobody here can know it. So every cap is 0 now, also of an account that is "
+        f"What was released after {about.taken_utc} is not in it, and nobody here can know all of it. So every cap is 0 now, also of an account that is "
         "opened later, until you state it: `dpicl budget NAME --cap CAP`.",
         "Count first what was released since: files with their certificates, reports and manifests of runs, whoever received them. Subtract its "
         "epsilon from the cap that you state. Such a release, requested again, is drawn anew and charged again.",

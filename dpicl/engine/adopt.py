@@ -12,7 +12,7 @@ from dpicl.accounting.ledger import Ledger
 from dpicl.accounting.ledger.adopting import Remains, Standing
 from dpicl.engine import receipts
 from dpicl.engine.accounts import addresses_of
-from dpicl.engine.open_ledger import address_of, ledger_key
+from dpicl.engine.open_ledger import address_of, ledger_key, witness_of
 from dpicl.engine.receipts import write_adopted
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError, LedgerError, LedgerRefusedError
@@ -25,10 +25,10 @@ def adopt(settings: Settings) -> tuple[int, list[str]]:
         LedgerRefusedError: there is a ledger with records, or there are no receipts of this installation's key.
     """
     url, key, folder = address_of(settings), ledger_key(settings), receipts.released_folder(settings)
-    anchor = settings.home / "ledger.anchor.json"
+    anchor, witness = settings.home / "ledger.anchor.json", witness_of(settings, key)
     if not folder.is_dir():
         raise LedgerRefusedError("nothing stands in released/; expected the folder of the installation whose ledger was lost")
-    with suppress(LedgerError), Ledger.open(url, key, anchor) as ledger:
+    with suppress(LedgerError), Ledger.open(url, key, anchor, witness) as ledger:
         record = ledger.adopted_record()
         # A rebuild was killed after the ledger was made.
         if record.get("kind") == "adopted" and record["sequence"] > receipts.newest(settings).read().sequence:
@@ -48,9 +48,10 @@ def adopt(settings: Settings) -> tuple[int, list[str]]:
         receipts.read_record(receipts.adopted_of(settings)),
         receipts.newest(settings).read().sequence,
     )
-    adopted = Ledger.adopt(url, key, anchor, remains)
-    with Ledger.open(url, key, anchor) as ledger:
+    adopted = Ledger.adopt(url, key, anchor, remains, witness)
+    with Ledger.open(url, key, anchor, witness) as ledger:
         write_adopted(ledger, settings)
+        ledger.witness_anew(witness)
     return len(adopted.entries), adopted.exhausted
 
 

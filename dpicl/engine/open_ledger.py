@@ -2,6 +2,7 @@
 
 State       ledger            DPICL_LEDGER (a database URL), else `ledger.db` in DPICL_HOME
             key, anchor       `keys/ledger.key`, `ledger.anchor.json` in DPICL_HOME
+            witness           in the user's folder of settings, outside of DPICL_HOME
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ from sqlalchemy.exc import ArgumentError
 
 from dpicl.accounting.ledger import Ledger, load_key
 from dpicl.accounting.ledger.looking import looking
+from dpicl.accounting.ledger.witness import Witness
 from dpicl.engine.receipts import check_not_lost, check_not_shorter
 from dpicl.engine.settings import Settings
 from dpicl.engine.state_home import KEY, LEDGER, check_one_home
+from dpicl.errors import ParameterError
 
 _shared: ContextVar[tuple[tuple[Path, str | None], Ledger] | None] = ContextVar("shared", default=None)
 
@@ -31,8 +34,9 @@ def open_ledger(settings: Settings) -> Iterator[Ledger]:
         yield shared[1]
         return
     key = ledger_key(settings)
-    check_not_lost(settings)
-    with Ledger.open(address_of(settings), key, settings.home / "ledger.anchor.json") as ledger:
+    witness = witness_of(settings, key)
+    check_not_lost(settings, witness)
+    with Ledger.open(address_of(settings), key, settings.home / "ledger.anchor.json", witness) as ledger:
         check_not_shorter(ledger, settings)
         yield ledger
 
@@ -48,15 +52,28 @@ def one_ledger(settings: Settings) -> Iterator[None]:
             _shared.reset(token)
 
 
+def witness_of(settings: Settings, key: bytes) -> Witness:
+    """The witness of the ledger of this key."""
+    return Witness(settings.witnesses, key, settings.home)
+
+
 def address_of(settings: Settings) -> str | URL:
-    """Of the ledger's database; its file's path may hold any letters."""
-    return settings.ledger or URL.create("sqlite", database=str(settings.home / LEDGER))
+    """Of the ledger's database; its file's path may hold any letters. Raises ParameterError: it goes by the working directory."""
+    file = ledger_file(settings)
+    if settings.ledger is None:
+        return URL.create("sqlite", database=str(file))
+    if file is not None and not file.is_absolute():
+        expected = f"an absolute path, or each working directory would have budgets of its own: perhaps sqlite:///{file.absolute()}"
+        raise ParameterError("DPICL_LEDGER", repr(settings.ledger[:60]), expected)
+    return settings.ledger
 
 
 def ledger_file(settings: Settings) -> Path | None:
     """The ledger's file; None where it is kept on a server, or DPICL_LEDGER is no address."""
+    if settings.ledger is None:
+        return settings.home / LEDGER
     try:
-        url = make_url(address_of(settings))
+        url = make_url(settings.ledger)
     except ArgumentError:
         return None
     return Path(url.database) if url.get_backend_name() == "sqlite" and url.database else None

@@ -35,7 +35,9 @@ class AccountQuote:
 
 
 def quote_plan(plan: Plan, settings: Settings, units: Iterable[Unit] | None = None) -> list[AccountQuote]:
-    """One line per account that a plan's units (or some) spend from; opens accounts, spends nothing. An edited ledger is refused first."""
+    """One line per account that a plan's units (or some) spend from; opens accounts, spends nothing. An edited ledger is refused first, and what
+    another ledger of this user was charged for.
+    """
     if plan.pipeline.reports is not None:
         return []  # where nothing is charged no ledger is made
     with open_ledger(settings) as ledger:
@@ -46,6 +48,8 @@ def quote_plan(plan: Plan, settings: Settings, units: Iterable[Unit] | None = No
             names = {release.release_id for release in charged}
             described = {_described(release) for release in charged if QUERIES in release.parameters}
             new = [one.guarantee for one in releases.values() if one.release_id not in names and _described(one) not in described]
+            if new:
+                ledger.check_elsewhere(account.name)
             quotes.append(AccountQuote(account.name, len(releases), len(releases) - len(new), ledger.dry_run(account.name, new)))
         return quotes
 

@@ -21,8 +21,10 @@ from typing import Any
 
 from dpicl.accounting.ledger import Ledger, Release
 from dpicl.accounting.ledger.anchor import Anchor, Head
+from dpicl.accounting.ledger.witness import Witness
 from dpicl.engine.files import PRIVATE_MODE, write_json
 from dpicl.engine.settings import Settings
+from dpicl.engine.state_home import LEDGER
 from dpicl.errors import LedgerRefusedError
 
 SUFFIX, CERTIFICATE, DRAFT, _NEWEST, _CAP = ".receipt", ".certificate", ".draft", "newest.json", "cap.json"
@@ -116,21 +118,38 @@ def artefacts(settings: Settings) -> Iterator[Path]:
             yield from (path for path in files if path.name != _CAP and path.name[0] != ".")
 
 
-def check_not_lost(settings: Settings) -> None:
-    """Refuse to make a ledger anew over releases that stand. Raises LedgerRefusedError: with what to do."""
-    file = settings.home / "ledger.db"
-    if not settings.ledger and not file.exists() and (newest(settings).path.exists() or any(artefacts(settings))):
-        raise LedgerRefusedError(lost(str(file)))
+def check_not_lost(settings: Settings, witness: Witness | None = None) -> None:
+    """Refuse to make a ledger anew over releases that stand, or where one was. Raises LedgerRefusedError: with what to do."""
+    file = settings.home / LEDGER
+    if not settings.ledger and not file.exists():
+        _check_none_before(settings, witness, str(file))
 
 
 def check_not_shorter(ledger: Ledger, settings: Settings) -> None:
     """Refuse a ledger that ends before the newest receipt. Raises LedgerRefusedError: with what to do."""
-    if not ledger.end.sequence and any(artefacts(settings)):
-        raise LedgerRefusedError(lost("its ledger is empty"))
+    if not ledger.end.sequence:
+        _check_none_before(settings, None, "its ledger is empty")
     try:
         ledger.check_seen(newest(settings).read())
     except LedgerRefusedError as error:
         raise LedgerRefusedError(lost(str(error))) from None
+
+
+def _check_none_before(settings: Settings, witness: Witness | None, what: str) -> None:
+    if newest(settings).path.exists() or any(artefacts(settings)):
+        raise LedgerRefusedError(lost(what))
+    left = next((folder for folder in (settings.private_home / "drawn-from", settings.home / "series") if _has_file(folder)), None)
+    if left is None and witness is not None and witness.is_there:
+        left = witness.path
+    if left is not None:
+        raise LedgerRefusedError(
+            f"releases were charged in another ledger ({what}), as {left} tells; expected the newest state home, or `dpicl state restore` with its "
+            f"backup; or another state home, in which nothing is charged for the same rows until `dpicl budget NAME --cap` states how much"
+        )
+
+
+def _has_file(folder: Path) -> bool:
+    return any(path.is_file() for path in folder.rglob("*"))
 
 
 def lost(what: str) -> str:

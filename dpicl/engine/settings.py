@@ -1,6 +1,6 @@
 """Where things are, from the environment.
 
-DPICL_HOME        state: ledger, keys, releases, private files, models default the platform's state folder of the user
+DPICL_HOME        state: ledger, keys, releases, private files, models; an absolute path default the platform's state folder of the user
 DPICL_RUNS        runs and their reports, which may be deleted      default `runs` in a DPICL_HOME that is set, else ./.dpicl/runs
 DPICL_DATA        folder of data files that contracts name          default none
 DPICL_CONTRACTS   folder of your contracts; the shipped ones stand behind it  default ./data_contracts
@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import dpicl
-from dpicl.engine.state_home import BEFORE, default_home, make_private
+from dpicl.engine.state_home import BEFORE, default_home, make_private, stated_home, witness_folder
 from dpicl.errors import DeclarationError, ParameterError, RunError
 
 if TYPE_CHECKING:  # contracts take a while to import: only where one is read
@@ -107,6 +107,8 @@ class Settings:
     """Published sets of texts and which edition of each is meant; of others the one that is at hand."""
     named_contracts: bool = False
     """Whether DPICL_CONTRACTS names their folder, so that shipped ones are no substitute for a folder that is not there."""
+    witnesses: Path | None = None
+    """The user's folder of what is known of all state homes; None where there is none."""
 
     @staticmethod
     def current() -> Settings:
@@ -117,9 +119,11 @@ class Settings:
 
     @staticmethod
     def from_environment() -> Settings:
-        """What the environment says, for the beginning of a process or a session. Raises ParameterError: the user has no state folder."""
+        """What the environment says, for the beginning of a process or a session.
+        Raises ParameterError: the user has no state folder, or names one that goes by the working directory.
+        """
         data, named, runs = (os.environ.get(name) for name in ("DPICL_DATA", "DPICL_HOME", "DPICL_RUNS"))
-        home = Path(named).resolve() if named else default_home()
+        home = stated_home("DPICL_HOME", named) if named else default_home()
         pipelines = _own("DPICL_PIPELINES", PIPELINES)
         return Settings(
             home,
@@ -133,6 +137,7 @@ class Settings:
             os.environ.get("DPICL_KEEP") or KEEP,
             os.environ.get("HF_ENDPOINT") or HUB,
             named_contracts=bool(os.environ.get("DPICL_CONTRACTS")),
+            witnesses=witness_folder(),
         )
 
     @contextmanager

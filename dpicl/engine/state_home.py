@@ -48,6 +48,34 @@ def default_home() -> Path:
     return (base / "dpicl").resolve()
 
 
+def witness_folder() -> Path | None:
+    r"""Where the platform lets this user keep what is known of all state homes; None where it says nothing.
+
+    Linux       $XDG_CONFIG_HOME/dpicl/witness, or ~/.config/dpicl/witness
+    macOS       ~/Library/Preferences/dpicl/witness
+    Windows     %APPDATA%\dpicl\witness
+    """
+    if sys.platform == "win32":
+        base = Path(os.environ.get("APPDATA", ""))
+    elif sys.platform == "darwin":
+        base = _of_user("Library", "Preferences")
+    else:
+        base = Path(os.environ.get("XDG_CONFIG_HOME", ""))
+        if not base.is_absolute():  # as of a state home
+            base = _of_user(".config")
+    return (base / "dpicl" / "witness").resolve() if base.is_absolute() else None
+
+
+def stated_home(name: str, stated: str) -> Path:
+    """The state home that a user names. Raises ParameterError: it goes by the working directory, each of which would have its own budgets."""
+    if not Path(stated).is_absolute():
+        meant = Path(os.path.expandvars(os.path.expanduser(stated))).absolute()  # noqa: PTH111 - never fails
+        raise ParameterError(
+            name, repr(stated[:60]), f"an absolute path, or each working directory would have budgets of its own: perhaps {meant}"
+        )
+    return Path(stated).resolve()
+
+
 def _of_user(*parts: str) -> Path:
     try:
         return Path.home().joinpath(*parts)

@@ -441,7 +441,7 @@ def test_a_backup_is_restored_by_the_command_and_says_what_to_do(place: Place, c
         said(capsys, "budget", "till", "--cap", "10")
         said(capsys, *new)
         assert faults(capsys) == []
-    with place.entered(DPICL_HOME=str(tmp_path / "third")):
+    with place.entered(DPICL_HOME=str(tmp_path / "third"), XDG_CONFIG_HOME=str(tmp_path / "third host")):
         restored = printed("dpicl state restore FILE", said(capsys, "state", "restore", file, "--key", key, "--json"))
         (account,) = restored["accounts"]
         assert account["epsilon_spent"] > 1

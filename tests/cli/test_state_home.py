@@ -139,7 +139,7 @@ def test_a_password_in_the_address_of_a_ledger_is_not_printed(tmp_path: Path) ->
 @pytest.mark.exhaustive
 def test_a_home_of_before_is_named_and_moved_and_its_budget_stays_spent(user: User) -> None:
     here = user.folder("here")
-    before = {"DPICL_HOME": ".dpicl"}
+    before = {"DPICL_HOME": str(here / ".dpicl")}
     assert user.protect(here, **before).returncode == 0
     for words in (("budget",), ("forecast",), ("metrics",), DRY_RUN):
         sentence = complaint(user.dpicl(here, *words))

@@ -87,6 +87,7 @@ def made(disk: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
         origin = Path(shutil.copytree(template, tmp_path / name / ".dpicl"))
         monkeypatch.chdir(origin.parent)
         monkeypatch.setenv("XDG_STATE_HOME", str(parent / name))
+        monkeypatch.setenv("XDG_CONFIG_HOME", str(parent / name / "settings"))  # else all are copies of one home
         monkeypatch.delenv("DPICL_HOME", raising=False)
         monkeypatch.delenv("DPICL_RUNS", raising=False)
         return origin, Settings.from_environment()

@@ -363,7 +363,11 @@ def server() -> Iterator[Server]:
 
 @pytest.mark.exhaustive
 def test_a_home_comes_back_beside_a_ledger_on_a_server(settings: Settings, server: Server, tmp_path: Path) -> None:
-    shared, file, key = replace(settings, home=tmp_path / "shared", ledger=server.emptied()), tmp_path / "backup", tmp_path / "key"
+    shared, file, key = (
+        replace(settings, home=tmp_path / "shared", witnesses=tmp_path / "witness", ledger=server.emptied()),
+        tmp_path / "backup",
+        tmp_path / "key",
+    )
     charged(shared)
     assert back_up(shared, file, key).manifest.ledger == "server"
     with pytest.raises(ParameterError, match="expected the address of the PostgreSQL"):
@@ -390,7 +394,10 @@ def test_every_restore_beside_a_ledger_on_a_server_closes_its_budgets(
     settings: Settings, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The database may have been lost again, and come back from its own dump of a time when caps had been stated."""
-    shared, sealed = replace(settings, home=tmp_path / "shared", ledger=server.emptied()), (tmp_path / "backup", tmp_path / "key")
+    shared, sealed = (
+        replace(settings, home=tmp_path / "shared", witnesses=tmp_path / "witness", ledger=server.emptied()),
+        (tmp_path / "backup", tmp_path / "key"),
+    )
     charged(shared)
     back_up(shared, *sealed)
     records = []

@@ -41,12 +41,16 @@ def lost(tmp_path: Path) -> Iterator[Settings]:
 
 
 def restored(tmp_path: Path, settings: Settings) -> Settings:
-    restore(home := replace(settings, home=tmp_path / "second"), tmp_path / "backup", tmp_path / "key")
+    restore(
+        home := replace(settings, home=tmp_path / "second", witnesses=tmp_path / "of the second host"),
+        tmp_path / "backup",
+        tmp_path / "key",
+    )
     return home
 
 
 def rebuilt(tmp_path: Path, settings: Settings) -> Settings:
-    (home := replace(settings, home=tmp_path / "second")).make_home()
+    (home := replace(settings, home=tmp_path / "second", witnesses=tmp_path / "of the second host")).make_home()
     shutil.copytree(tmp_path / "copied", home.home, dirs_exist_ok=True)
     adopt(home)
     return home

@@ -27,6 +27,7 @@ from dpicl.accounting.ledger.models import drawings, entries, head
 from dpicl.accounting.ledger.restoring import AFTER_RESTORE, BRANCH, RESTORED, backup_time
 from dpicl.accounting.ledger.rows import LedgerState, account_row, now, write_state
 from dpicl.accounting.ledger.values import Account
+from dpicl.accounting.ledger.witness import WitnessedAccount
 from dpicl.errors import LedgerRefusedError
 
 _RECEIPTS = ("reserved", "taken_up", "published")
@@ -78,8 +79,10 @@ class Rebuilt:
     after_restore: str | None
 
 
-def rebuilt(key: bytes, remains: Remains) -> Rebuilt:
-    """What the receipts prove. Raises LedgerRefusedError: no receipt was written under this key."""
+def rebuilt(key: bytes, remains: Remains, witnessed: Sequence[WitnessedAccount] = ()) -> Rebuilt:
+    """What the receipts prove; an account that had spent more than that, as its user's witness says, is exhausted.
+    Raises LedgerRefusedError: no receipt was written under this key.
+    """
     begun = chain.true_content(key, remains.adopted) if remains.adopted.get("kind") in ("adopted", RESTORED) else None
     branch = _Branch.of(remains.adopted, begun)
     newest, unproved = _as_begun(branch.sequence, begun), set[str]()
@@ -89,7 +92,10 @@ def rebuilt(key: bytes, remains: Remains) -> Rebuilt:
     if remains.seen > last:
         unproved |= newest.keys()
     state = _state(newest, unproved)
-    _exhaust(state, unproved, remains.addresses, {row["account"]: row for row in rows})
+    proved = {row["account"]: row["spent"] for row in state["totals"]}
+    unproved |= {account.name for account in witnessed if account.has_spent_more_than(proved.get(account.name))}
+    addresses = {**{account.name: account.addresses for account in witnessed}, **remains.addresses}
+    _exhaust(state, unproved, addresses, {row["account"]: row for row in rows})
     return Rebuilt(state, rows, last, sorted(unproved), backup_time(remains.adopted.get("kind"), begun))
 
 

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import errno
 import json
-import os
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from dpicl.errors import LedgerRefusedError
-from dpicl.files.durable import sync_folder
+from dpicl.files.durable import write_whole
 from dpicl.files.locks import locked
 
 
@@ -55,13 +53,8 @@ class Anchor:
             with locked(self.path.with_name(f".{self.path.name}.lock")):
                 if self.read().sequence >= head.sequence:
                     return
-                handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")
-                with os.fdopen(handle, "w") as file:
-                    json.dump({"sequence": head.sequence, "hash": head.hash}, file)
-                    file.flush()
-                    os.fsync(file.fileno())
-                os.replace(name, self.path)
-                sync_folder(self.path.parent)
+                content = json.dumps({"sequence": head.sequence, "hash": head.hash})
+                write_whole(self.path, lambda file: file.write(content.encode()), replace=True)
         except OSError as error:
             if error.errno != errno.EROFS:
                 raise

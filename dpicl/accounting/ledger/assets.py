@@ -69,6 +69,12 @@ def payers_at(connection: Connection, addresses: Iterable[str]) -> Payers:
     return Payers(sure, doubtful, [*(one for one in mine if not one.startswith(EARLIER)), *inodes])
 
 
+def are_same_rows(mine: Iterable[str], others: Sequence[str]) -> bool:
+    """Whether rows at one of some addresses are, or lie in, what one of others leads to."""
+    living = LivingPaths()
+    return any(_reason(one, other, living) is not None for one in mine for other in others)
+
+
 def _reason(mine: str, bound: str, living: LivingPaths) -> str | None:
     """Why the account of a bound address pays for mine as well; None if it does not."""
     if mine == bound:

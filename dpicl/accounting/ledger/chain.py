@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any, Literal
 
 from sqlalchemy import Connection, bindparam, insert, select, update
@@ -19,14 +19,22 @@ from dpicl.accounting.ledger import seals
 from dpicl.accounting.ledger.anchor import Anchor, Head
 from dpicl.accounting.ledger.database import Database, lock_rows
 from dpicl.accounting.ledger.keys import canonical, keyed_hash
-from dpicl.accounting.ledger.models import BATCH, head, records
+from dpicl.accounting.ledger.models import BATCH, head, records, totals
 from dpicl.accounting.ledger.replay import ReplayedRows
-from dpicl.accounting.ledger.rows import digest_of, read_state
+from dpicl.accounting.ledger.rows import LedgerState, digest_of, read_state
+from dpicl.accounting.ledger.witness import Seen, Witness, WitnessedAccount
 from dpicl.errors import LedgerRefusedError
 
 RecordKind = Literal["opened", "cap", "bound", "settled", "adopted", "restored", "reserved", "drawing", "taken_up", "published"]
+WAY_OUT = (
+    "; if that is lost, `dpicl state restore` with its backup, or `dpicl ledger adopt`, which rebuilds what was spent from the receipts: both "
+    "after ledger.db is put aside, with its -wal and -shm"
+)
 # A statement that stands is built and compiled once.
 _HEAD, _HASH = select(head.c.sequence, head.c.hash), select(records.c.hash).where(records.c.sequence == bindparam("sequence"))
+_FIRST = select(records.c.sequence).order_by(records.c.sequence).limit(1)
+_SPENT = select(totals.c.account).limit(1)
+_SPEND_NOTHING = ("opened", "bound")
 _LOCKED, _RECORD = _HEAD.with_for_update(), select(records).where(records.c.sequence == bindparam("sequence"))
 
 
@@ -43,18 +51,28 @@ def hash_at(connection: Connection, sequence: int) -> str | None:
     return connection.execute(_HASH, {"sequence": sequence}).scalar()
 
 
-def check_seen(connection: Connection, seen: Head, end: Head) -> None:
+def check_seen(connection: Connection, seen: Head, end: Head, expected: str = "the newer database") -> None:
     """Compare what an anchor has seen with the end of the chain, read no earlier than the anchor.
     Raises LedgerRefusedError: the chain ends before the anchor, or holds another record there.
     """
     if seen.sequence > end.sequence:
         raise LedgerRefusedError(
-            f"the ledger was rolled back: it ends at record {end.sequence}, but this host has seen record "
-            f"{seen.sequence}; expected the newer database"
+            f"the ledger was rolled back: it ends at record {end.sequence}, but this host has seen record {seen.sequence}; expected {expected}"
         )
     stored = end.hash if seen.sequence == end.sequence else hash_at(connection, seen.sequence)
     if seen.sequence and stored != seen.hash:
-        raise LedgerRefusedError(f"the ledger was rolled back or edited: its record {seen.sequence} is not the one that this host has seen")
+        raise LedgerRefusedError(
+            f"the ledger was rolled back or edited: its record {seen.sequence} is not the one that this host has seen; expected {expected}"
+        )
+
+
+def check_witness(connection: Connection, seen: Seen | None, end: Head) -> None:
+    """The same of what the user's witness has seen, in the state home that was used last. A ledger that was made anew since begins later."""
+    if seen is None:
+        return
+    begins = connection.execute(_FIRST).scalar()
+    if begins is None or begins <= seen.head.sequence:
+        check_seen(connection, seen.head, end, f"{seen.home} as it was when it was used last{WAY_OUT}")
 
 
 def link(key: bytes, before: Head, kind: str, content: str) -> Head:
@@ -63,9 +81,11 @@ def link(key: bytes, before: Head, kind: str, content: str) -> Head:
     return Head(sequence, keyed_hash(key, "record", sequence, before.hash, kind, content))
 
 
-def append(connection: Connection, key: bytes, before: Head, kind: RecordKind, content: Mapping[str, Any]) -> Head:
-    """Add a record after `before`, which the caller has read under lock."""
-    written = canonical({**content, "state": digest_of(read_state(connection))})
+def append(
+    connection: Connection, key: bytes, before: Head, kind: RecordKind, content: Mapping[str, Any], state: LedgerState | None = None
+) -> Head:
+    """Add a record after `before`, which the caller has read under lock; `state` is what the tables hold now, where that was read."""
+    written = canonical({**content, "state": digest_of(read_state(connection) if state is None else state)})
     after = link(key, before, kind, written)
     connection.execute(insert(records).values(sequence=after.sequence, kind=kind, content=written, hash=after.hash))
     connection.execute(update(head).values(sequence=after.sequence, hash=after.hash))
@@ -103,9 +123,11 @@ def check_state(connection: Connection, end: Head, last: Mapping[str, Any]) -> N
 class Change:
     """A transaction that may add to the chain."""
 
-    def __init__(self, connection: Connection, key: bytes, anchor: Anchor) -> None:
-        self.connection, self.key, self._anchor = connection, key, anchor
+    def __init__(self, connection: Connection, key: bytes, anchor: Anchor, witness: Witness | None, until_told: ExitStack) -> None:
+        self.connection, self.key, self._anchor, self._witness = connection, key, anchor, witness
         self.end, self.appended = Head(), False
+        self._until_told, self._is_held, self._was_spent, self._tells = until_told, False, False, False
+        self._state: LedgerState = {}
 
     def lock(self, *release_ids: str) -> None:
         """Lock the end of the chain until the transaction ends; it is checked against the anchor, the key, the accounts and these releases.
@@ -122,23 +144,49 @@ class Change:
         self.end = read_head(self.connection, lock=True)
         lock_rows(self.connection)
         check_seen(self.connection, self._anchor.read(), self.end)
+        if self._witness is not None and self._witness.is_there:
+            self._hold(self._witness)
+            check_witness(self.connection, self._witness.read(), self.end)
+        else:
+            self._was_spent = self.connection.execute(_SPENT).first() is not None
         return check_end(self.connection, self.key, self.end)
+
+    def others(self) -> list[WitnessedAccount]:
+        """Accounts of this user's other ledgers: no other process adds to them until this change is told."""
+        if self._witness is None:
+            return []
+        self._hold(self._witness)
+        return list(self._witness.others())
+
+    def _hold(self, witness: Witness) -> None:
+        if not self._is_held:
+            self._until_told.enter_context(witness.held())
+            self._is_held = True
 
     def append(self, kind: RecordKind, content: Mapping[str, Any], *release_ids: str) -> None:
         """Add a record, and seal the changed rows of these releases; the chain is locked."""
         seals.seal(self.connection, *release_ids)
-        self.end = append(self.connection, self.key, self.end, kind, content)
-        self.appended = True
+        self._state = read_state(self.connection)
+        self.end = append(self.connection, self.key, self.end, kind, content, self._state)
+        self.appended, self._tells = True, self._tells or kind not in _SPEND_NOTHING
+
+    def tell(self) -> None:
+        """Let the anchor, and the witness of a ledger in which something is spent, see what is durable now."""
+        self._anchor.advance(self.end)
+        if self._witness is not None and self._tells and self._state["totals"]:
+            self._hold(self._witness)
+            self._witness.advance(self.end, self._state, was_spent=self._was_spent)
 
 
 @contextmanager
-def changing(database: Database, key: bytes, anchor: Anchor) -> Iterator[Change]:
-    """A durable transaction, all or nothing; the anchor moves only after what it remembers is durable."""
-    with database.writing() as connection:
-        change = Change(connection, key, anchor)
-        yield change
-    if change.appended:
-        anchor.advance(change.end)
+def changing(database: Database, key: bytes, anchor: Anchor, witness: Witness | None = None) -> Iterator[Change]:
+    """A durable transaction, all or nothing; anchor and witness move only after what they remember is durable."""
+    with ExitStack() as until_told:
+        with database.writing() as connection:
+            change = Change(connection, key, anchor, witness, until_told)
+            yield change
+        if change.appended:
+            change.tell()
 
 
 def true_content(key: bytes, record: Mapping[str, Any]) -> dict[str, Any] | None:

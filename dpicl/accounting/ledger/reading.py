@@ -18,12 +18,13 @@ from dpicl.accounting import accountant
 from dpicl.accounting.accountant import Cost
 from dpicl.accounting.filters import Spent
 from dpicl.accounting.guarantee import Guarantee, Neighbours
-from dpicl.accounting.ledger import assets, budget, chain, opening, restoring, rows
+from dpicl.accounting.ledger import assets, budget, chain, elsewhere, opening, restoring, rows
 from dpicl.accounting.ledger.anchor import Anchor, Head
 from dpicl.accounting.ledger.database import Database
 from dpicl.accounting.ledger.models import accounts, entries, records
 from dpicl.accounting.ledger.replay import ReplayedRows
 from dpicl.accounting.ledger.values import Account, Entry, OdometerReading, Quote
+from dpicl.accounting.ledger.witness import Witness, WitnessedAccount
 from dpicl.errors import PrivacyError
 
 
@@ -39,8 +40,8 @@ class LedgerCopy:
 class Readings:
     """Questions to an open ledger."""
 
-    def __init__(self, database: Database, key: bytes, anchor: Anchor) -> None:
-        self._database, self._key, self._anchor = database, key, anchor
+    def __init__(self, database: Database, key: bytes, anchor: Anchor, witness: Witness | None) -> None:
+        self._database, self._key, self._anchor, self._witness = database, key, anchor, witness
 
     @property
     def place(self) -> str:
@@ -92,6 +93,19 @@ class Readings:
         """What these would cost now, and what would be left; changes nothing."""
         with self._database.reading() as connection:
             return budget.quote(connection, rows.find_account(connection, name), guarantees)
+
+    def spent_elsewhere(self, name: str) -> list[WitnessedAccount]:
+        """Accounts of this user's other ledgers that have spent something for the rows of an account."""
+        with self._database.reading() as connection:
+            return elsewhere.spent_elsewhere(connection, name, [] if self._witness is None else self._witness.others())
+
+    def check_elsewhere(self, name: str) -> None:
+        """Refuse, as `reserve` does, what would be charged to an account for whose rows another ledger of this user was charged.
+        Raises LedgerRefusedError: with what to do.
+        """
+        with self._database.reading() as connection:
+            others = [] if self._witness is None else self._witness.others()
+            elsewhere.check(connection, self._key, rows.find_account(connection, name), others)
 
     def spent(self, name: str) -> Cost:
         """The cost of all entries of an account, published or not."""
@@ -226,10 +240,11 @@ class Readings:
         """Check every record, row and the anchor; gives the number of records. Blocks no writer, and needs no write access.
         Raises LedgerRefusedError: naming the first thing that was edited, or that the ledger was rolled back.
         """
-        seen = self._anchor.read()
+        seen, witnessed = self._anchor.read(), None if self._witness is None else self._witness.read()
         with self._database.snapshot() as connection:
             end = chain.read_head(connection)
             chain.check_seen(connection, seen, end)
+            chain.check_witness(connection, witnessed, end)
             chain.verify(connection, self._key, end)
         self._anchor.advance(end)
         return end.sequence

@@ -21,7 +21,7 @@ from sqlalchemy import URL, insert, select, update
 from dpicl.accounting import accountant
 from dpicl.accounting.events import holds_part
 from dpicl.accounting.filters import Spent
-from dpicl.accounting.ledger import adopting, assets, budget, chain, horizons, opening, restoring, rows, seals
+from dpicl.accounting.ledger import adopting, assets, budget, chain, elsewhere, horizons, opening, restoring, rows, seals
 from dpicl.accounting.ledger.anchor import Anchor, Head
 from dpicl.accounting.ledger.chain import Change, changing, verify
 from dpicl.accounting.ledger.database import Database, downgrade
@@ -30,23 +30,25 @@ from dpicl.accounting.ledger.models import accounts, drawings, entries
 from dpicl.accounting.ledger.reading import Readings
 from dpicl.accounting.ledger.settle import settle
 from dpicl.accounting.ledger.values import Account, Release, Reservation, check_caps
+from dpicl.accounting.ledger.witness import Witness
 from dpicl.errors import LedgerError, LedgerRefusedError, ParameterError, PrivacyError
 
 
 class Ledger(Readings):
-    """The ledger at `url`, made there on first use; `anchor_file` lies outside the database.
+    """The ledger at `url`, made there on first use; `anchor_file` lies outside the database, the witness outside the state home.
 
     Threads may share one; a forked process opens its own.
     Raises LedgerError: the database cannot be used; a LedgerRefusedError if it was rolled back, has another key, or was made by a newer
     version.
     """
 
-    def __init__(self, url: str | URL, key: bytes, anchor_file: Path) -> None:
-        super().__init__(Database(url), key, Anchor(anchor_file))
-        seen = self._anchor.read()
+    def __init__(self, url: str | URL, key: bytes, anchor_file: Path, witness: Witness | None = None) -> None:
+        super().__init__(Database(url), key, Anchor(anchor_file), witness)
+        seen, witnessed = self._anchor.read(), None if witness is None else witness.read()
         with self._database.reading() as connection:
             end = chain.read_head(connection)
             chain.check_seen(connection, seen, end)
+            chain.check_witness(connection, witnessed, end)
             last = chain.check_end(connection, key, end)
             settled = not end.sequence or "state" in last
         self._anchor.advance(end)
@@ -56,24 +58,27 @@ class Ledger(Readings):
 
     @classmethod
     @contextmanager
-    def open(cls, url: str | URL, key: bytes, anchor_file: Path) -> Iterator[Ledger]:
+    def open(cls, url: str | URL, key: bytes, anchor_file: Path, witness: Witness | None = None) -> Iterator[Ledger]:
         """A ledger for the length of a block."""
-        with closing(cls(url, key, anchor_file)) as ledger:
+        with closing(cls(url, key, anchor_file, witness)) as ledger:
             yield ledger
 
     @classmethod
-    def adopt(cls, url: str | URL, key: bytes, anchor_file: Path, remains: adopting.Remains) -> adopting.Rebuilt:
+    def adopt(
+        cls, url: str | URL, key: bytes, anchor_file: Path, remains: adopting.Remains, witness: Witness | None = None
+    ) -> adopting.Rebuilt:
         """Make a lost ledger anew from what remains of it.
         Raises LedgerRefusedError: the ledger is not empty, or no receipt was written under this key.
         """
-        made = adopting.rebuilt(key, remains)
-        anchor = Anchor(anchor_file)
+        seen = None if witness is None else witness.read()
+        made = adopting.rebuilt(key, remains, [] if seen is None else seen.accounts)
+        anchor, beyond = Anchor(anchor_file), 0 if seen is None else seen.head.sequence
         with closing(Database(url)) as database:
             with database.writing() as connection:
                 end = chain.read_head(connection, lock=True)
                 if end.sequence:
                     raise LedgerRefusedError(f"{database.name}: this ledger holds {end.sequence} records; only an empty one is made anew")
-                end = adopting.write(connection, key, made, max(made.last, remains.seen, anchor.read().sequence) + 1)
+                end = adopting.write(connection, key, made, max(made.last, remains.seen, anchor.read().sequence, beyond) + 1)
             anchor.advance(end)
         return made
 
@@ -84,6 +89,11 @@ class Ledger(Readings):
         """
         with closing(Database(url)) as database, database.writing() as connection:
             return restoring.write(connection, key, backup, seen)
+
+    def witness_anew(self, witness: Witness) -> None:
+        """Let a witness see this ledger, whatever it has seen before, as after a restore."""
+        with witness.held(), self._database.snapshot() as connection:
+            witness.advance(chain.read_head(connection), rows.read_state(connection), replace=True)
 
     def close(self) -> None:
         """Let go of the database."""
@@ -131,7 +141,7 @@ class Ledger(Readings):
             assets.other_file(change, rows.find_account(change.connection, name).name, os.path.realpath(path))
 
     def set_cap(self, name: str, epsilon_cap: float, delta_cap: float = 0.0) -> None:
-        """Change the caps of an account; the chain keeps the old ones.
+        """Change the caps of an account; the chain keeps the old ones, and what this user's other ledgers have spent for the same rows.
         Raises LedgerError: there is no such account; PrivacyError: it is a benchmark account, which has no cap.
         """
         check_caps(epsilon_cap, delta_cap)
@@ -139,7 +149,8 @@ class Ledger(Readings):
             change.lock()
             if rows.find_account(change.connection, name).benchmark:
                 raise PrivacyError(f"account {name!r} is a benchmark account; it has no cap to change")
-            opening.put(change, name, {"epsilon_cap": epsilon_cap, "delta_cap": delta_cap}, {})
+            known = elsewhere.statement(elsewhere.spent_elsewhere(change.connection, name, change.others()))
+            opening.put(change, name, {"epsilon_cap": epsilon_cap, "delta_cap": delta_cap}, known)
 
     def reserve(self, release: Release, *, first: Account | None = None) -> Reservation:
         """Charge a release to its account, once; the same release again costs nothing.
@@ -148,8 +159,8 @@ class Ledger(Readings):
         transaction that spends.
         `first`: what the contract says of the account; its caps are decided by its first charge, unless a command set some.
         Raises BudgetError: the account's total would exceed its cap; PrivacyError: the id is charged for something else, the guarantee
-        protects something else than the account, or states less than its event costs; LedgerError: there is no such account, or the ledger
-        was edited or rolled back. Of a part of a horizon LedgerRefusedError: that horizon is not charged here, or has no such period.
+        protects something else than the account, or states less than its event costs; LedgerError: there is no such account, the ledger
+        was edited or rolled back, or another one was charged for the same rows. Of a part of a horizon LedgerRefusedError: that horizon is not charged here, or has no such period.
         """
         accountant.check(release.guarantee)
         row = rows.release_row(release)
@@ -164,6 +175,8 @@ class Ledger(Readings):
                 return rows.reserved_before(known, row)
             if (payer := rows.payer_of(change.connection, account.name)) != account.name:
                 raise PrivacyError(f"account {account.name!r}: nothing is charged to it any more; account {payer!r} pays for its rows")
+            if not account.benchmark:
+                elsewhere.check(change.connection, self._key, account, change.others())
             if first is not None:  # what is planned next to it may have brought other caps
                 account = opening.first_charged(change, account, first)
             if is_part:
@@ -250,4 +263,4 @@ class Ledger(Readings):
                 verify(connection, self._key, chain.read_head(connection))
 
     def _changing(self) -> AbstractContextManager[Change]:
-        return changing(self._database, self._key, self._anchor)
+        return changing(self._database, self._key, self._anchor, self._witness)

@@ -175,7 +175,8 @@ class World:
             pq.write_table(table, place / "rows.parquet")
 
     def forget(self) -> None:
-        """Remove all state but the secret keys, so that another world may stand here with the same ones."""
+        """Remove all state but the secret keys, and the witness, so that another world may stand here with the same ones."""
+        shutil.rmtree(self.root / "settings", ignore_errors=True)
         for path in self.home.iterdir() if self.home.exists() else ():
             if path.name != "keys":
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -188,6 +189,7 @@ class World:
             del os.environ[name]
         places = {"HOME": self.home, "CONTRACTS": self.root / "contracts", "PIPELINES": self.root / "pipelines.yaml", "DATA": self.data}
         os.environ.update({f"DPICL_{name}": str(path) for name, path in places.items()})
+        os.environ |= dict.fromkeys(("XDG_CONFIG_HOME", "APPDATA"), str(self.root / "settings"))  # where the witness is
         os.environ[URL] = f"sqlite:///{self.data / NAME}.db"
         os.chdir(self.root)
         try:

@@ -18,16 +18,17 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select
 
 import dpicl
 from dpicl.accounting.ledger import chain
-from dpicl.accounting.ledger.anchor import Anchor
+from dpicl.accounting.ledger.anchor import Anchor, Head
 from dpicl.accounting.ledger.database import known_schemas, schema_of
 from dpicl.accounting.ledger.keys import KEY_BYTES
-from dpicl.accounting.ledger.models import SCHEMA
-from dpicl.engine.open_ledger import ledger_file, looked_at
-from dpicl.engine.receipts import artefacts, lost, newest
+from dpicl.accounting.ledger.models import SCHEMA, totals
+from dpicl.accounting.ledger.witness import Witness
+from dpicl.engine.open_ledger import ledger_file, looked_at, witness_of
+from dpicl.engine.receipts import check_not_lost, newest
 from dpicl.engine.run_folder import BEGIN_LOCK, LOCK, RELEASE_LOCK
 from dpicl.engine.settings import Settings
 from dpicl.engine.state.clean import published
@@ -108,8 +109,10 @@ def _ledger(settings: Settings) -> Iterator[Finding]:
     """There is one where releases stand; its schema is known, its chain whole, and neither anchor nor receipts have seen more."""
     file, key = ledger_file(settings), settings.home / KEY
     if file is not None and not file.exists():
-        if newest(settings).path.exists() or any(artefacts(settings)):
-            yield _refused(file, LedgerRefusedError(lost(str(file))))
+        try:
+            check_not_lost(settings, witness_of(settings, key.read_bytes()) if key.exists() else None)
+        except LedgerRefusedError as error:
+            yield _refused(file, error)
         return
     if not key.exists():
         yield Finding(
@@ -143,8 +146,27 @@ def _intact(connection: Connection, key: bytes, place: str, settings: Settings) 
             chain.check_seen(connection, anchor.read(), end)
         except LedgerRefusedError as error:
             yield Finding(str(anchor.path), str(error).partition("; ")[0], "restore the newest ledger, or `dpicl ledger adopt`")
+    yield from _witnessed(connection, witness_of(settings, key), end)
     chain.verify(connection, key, end)
     yield Finding(place, f"schema {schema}, {end.sequence} records, chain intact", "", is_fault=False)
+
+
+def _witnessed(connection: Connection, witness: Witness, end: Head) -> Iterator[Finding]:
+    """What is known outside the state home says no more than the ledger, and is there where something was spent."""
+    path = str(witness.path or "witness")
+    try:
+        seen = witness.read()
+        chain.check_witness(connection, seen, end)
+    except LedgerRefusedError as error:
+        yield _refused(path, error)
+        return
+    if seen is not None:
+        yield Finding(path, f"the witness outside the state home has seen record {seen.head.sequence}", "", is_fault=False)
+    elif witness.path is None:
+        do = "set XDG_CONFIG_HOME or HOME to a folder outside of the state home"
+        yield Finding(path, "there is no folder of this user for a witness outside the state home", do, is_fault=False)
+    elif connection.execute(select(totals.c.account).limit(1)).first() is not None:
+        yield Finding(path, "there is no witness outside the state home yet", "nothing: the next charge writes it", is_fault=False)
 
 
 # What works, and what was left.

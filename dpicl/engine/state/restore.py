@@ -25,7 +25,7 @@ from dpicl.accounting.ledger.anchor import Anchor, Head
 from dpicl.accounting.ledger.restoring import Backup
 from dpicl.engine.benchmarks import REGISTRY
 from dpicl.engine.files import PRIVATE_MODE, publish
-from dpicl.engine.open_ledger import address_of, ledger_file
+from dpicl.engine.open_ledger import address_of, ledger_file, witness_of
 from dpicl.engine.receipts import cap_of, newest, released_folder, write_adopted
 from dpicl.engine.settings import Settings
 from dpicl.engine.state.backup import KEYS, MANIFEST, RELEASED, Manifest, ledger_place
@@ -44,11 +44,14 @@ _DEPTHS = {KEYS: 2, RELEASED: 3, REGISTRY: 1}
 
 @dataclass(frozen=True)
 class Restored:
-    """What was restored, the record that says so, and all accounts with what they have spent."""
+    """What was restored, the record that says so, all accounts with what they have spent, and what this user's witness had seen of accounts
+    that had spent more.
+    """
 
     manifest: Manifest
     record: int
     accounts: list[tuple[Account, float]]
+    witnessed: list[tuple[str, float]]
 
 
 def restore(settings: Settings, source: Path, key_file: Path) -> Restored:
@@ -202,11 +205,17 @@ def _appear(file: Path) -> None:
 
 def _open(settings: Settings, manifest: Manifest, backup: Backup) -> Restored:
     """The ledger in its place, after its chain and the record that closes its budgets were checked."""
-    with Ledger.open(address_of(settings), load_key(settings.home / KEY), settings.home / ANCHOR) as ledger:
+    key = load_key(settings.home / KEY)
+    witness = witness_of(settings, key)
+    with Ledger.open(address_of(settings), key, settings.home / ANCHOR) as ledger:  # the witness may have seen more: budgets are closed
         ledger.verify()
         record = ledger.adopted_record()
         if json.loads(record.get("content", "{}")).get("backup", {}).get("attempt") != backup.attempt:
             raise LedgerError(f"{ledger.place}: does not say that it comes from the backup of {manifest.taken_utc}; {_ASIDE}")
         write_adopted(ledger, settings)
         accounts = [(account, ledger.spent(account.name).epsilon) for account in ledger.accounts() if not account.benchmark]
-    return Restored(manifest, int(record["sequence"]), accounts)
+        spent = {account.name: epsilon for account, epsilon in accounts}
+        seen = witness.read()
+        ledger.witness_anew(witness)
+    more = [] if seen is None else [(one.name, one.epsilon) for one in seen.accounts if one.epsilon > spent.get(one.name, 0.0)]
+    return Restored(manifest, int(record["sequence"]), accounts, more)
