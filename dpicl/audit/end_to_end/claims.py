@@ -19,8 +19,9 @@ from unittest.mock import patch
 
 import yaml
 
-from dpicl.audit.end_to_end.commands import Command, Observation, Output, captured, observed, protect
+from dpicl.audit.end_to_end.commands import Command, Output, captured, protect
 from dpicl.audit.end_to_end.draws import AuditCell, cells, drawn
+from dpicl.audit.end_to_end.observation import Observation, observed
 from dpicl.audit.end_to_end.stand_ins import ReplayedDraws, nothing_slow, standing_clock
 from dpicl.audit.end_to_end.world import NAME, Declaration, SourceRow, World, base_rows, neighbours, new_world, newcomer
 from dpicl.client import __main__ as client

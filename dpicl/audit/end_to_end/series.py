@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 
 from dpicl.accounting.guarantee import Neighbours
-from dpicl.audit.end_to_end.commands import Command, Observation, observed, protect
+from dpicl.audit.end_to_end.commands import Command, protect
+from dpicl.audit.end_to_end.observation import Observation, observed
 from dpicl.audit.end_to_end.stand_ins import ReplayedDraws, everywhere, standing_clock
 from dpicl.audit.end_to_end.world import FIRST_DAY, NAME, Declaration, SourceRow, World, new_world
 from dpicl.engine.open_ledger import open_ledger

@@ -15,7 +15,8 @@ from datetime import timedelta
 from typing import Any
 from unittest.mock import patch
 
-from dpicl.audit.end_to_end.commands import Observation, observed, protect
+from dpicl.audit.end_to_end.commands import protect
+from dpicl.audit.end_to_end.observation import Observation, observed
 from dpicl.audit.end_to_end.series import Broken, after_nights
 from dpicl.audit.end_to_end.stand_ins import ReplayedDraws, standing_clock
 from dpicl.audit.end_to_end.world import CATEGORIES, FIRST_DAY, NAME, Declaration, SourceRow, World, new_world

@@ -16,7 +16,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
+from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
@@ -34,7 +35,8 @@ MANY = 1 << 20
 """That `population`."""
 Measured = Literal["not at all", "public queries", "held-out rows"]
 """What a run's answers are compared with."""
-NAME, URL = "shop", "DPICL_AUDITED_DATABASE"
+NAME, URL, OUT = "shop", "DPICL_AUDITED_DATABASE", "out"
+"""Of the contract and its rows; a variable with the address of a database; the folder of files that commands are asked for."""
 CATEGORIES: Mapping[str, Sequence[str]] = {"city": ("north", "south"), "member": ("no", "yes")}
 MISSING = "?"
 FIRST_DAY = date(2031, 1, 1)
@@ -150,6 +152,9 @@ class World:
         """What contracts name."""
         return self.root / "data"
 
+    given: ClassVar[tuple[str, ...]] = ("data", "contracts", "pipelines.yaml", "tmp")
+    """What stands here before a command: all else is what it leaves."""
+
     def put(self, rows: Sequence[SourceRow], kind: SourceKind) -> None:
         """Write the source's rows anew."""
         self.data.mkdir(exist_ok=True)
@@ -159,8 +164,8 @@ class World:
             pa_csv.write_csv(table, place.with_suffix(".csv"), pa_csv.WriteOptions(quoting_style="none"))
         elif kind == "query":
             path = place.with_suffix(".db")
-            path.unlink(missing_ok=True)
             with sqlite3.connect(path) as database:
+                database.execute(f"DROP TABLE IF EXISTS {NAME}")
                 database.execute(f"CREATE TABLE {NAME} ({', '.join(table.column_names)})")
                 values = ", ".join("?" * table.num_columns)
                 database.executemany(f"INSERT INTO {NAME} VALUES ({values})", [tuple(row.values()) for row in table.to_pylist()])
@@ -175,9 +180,11 @@ class World:
             pq.write_table(table, place / "rows.parquet")
 
     def forget(self) -> None:
-        """Remove all state but the secret keys, so that another world may stand here with the same ones."""
-        for path in self.home.iterdir() if self.home.exists() else ():
-            if path.name != "keys":
+        """Remove all that commands have left but the secret keys, so that another world may stand here with the same ones."""
+        left = [path for path in self.root.iterdir() if path.name not in self.given and path != self.home]
+        kept = {self.home / "keys"}
+        for path in (*left, *(self.root / "tmp").iterdir(), *(self.home.iterdir() if self.home.exists() else ())):
+            if path not in kept:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     @contextmanager
@@ -189,9 +196,12 @@ class World:
         places = {"HOME": self.home, "CONTRACTS": self.root / "contracts", "PIPELINES": self.root / "pipelines.yaml", "DATA": self.data}
         os.environ.update({f"DPICL_{name}": str(path) for name, path in places.items()})
         os.environ[URL] = f"sqlite:///{self.data / NAME}.db"
+        elsewhere = {"TMPDIR": "tmp", "XDG_STATE_HOME": "user"}
+        os.environ.update({name: str(self.root / folder) for name, folder in elsewhere.items()})
+        (self.root / "tmp").mkdir(exist_ok=True)
         os.chdir(self.root)
         try:
-            with Settings.from_environment().entered():
+            with Settings.from_environment().entered(), patch.object(tempfile, "tempdir", None):
                 yield
         finally:
             os.chdir(folder)
