@@ -80,6 +80,13 @@ def given(method: str, read: Callable[[Path], object] = pa_csv.read_csv) -> Comm
     return lambda: captured(work)
 
 
+def read_frame(path: Path) -> object:
+    """A data frame, whose columns have the types that its values suggest."""
+    import pandas as pd
+
+    return pd.read_csv(path)
+
+
 def ask(query: str, *, more: tuple[str, ...] = ()) -> Command:
     """`dpicl ask` for one answer of an ensemble."""
     arguments = ("ask", query, "--contract", NAME, "--model", "fake", "--shots", "1", "--count", "1", "--epsilon", "1.0", *more)

@@ -55,6 +55,8 @@ class Declaration:
     measured: Measured = "not at all"
     narrow: bool = False
     """Whether there is one column beside the label."""
+    mends: bool = False
+    """Whether rows that break the contract by themselves are left out, and a number may be missing."""
     cap: float = 1000.0
     nights: int = 0
     """Of a horizon, in which persons enter with one row a night, with corrections two, and `MOST_ROWS` in all; or into which texts come."""
@@ -94,17 +96,19 @@ class Declaration:
         # under replace-one the number of rows is public, and none is dropped
         missing = {} if self.neighbours == "replace-one" else {"missing": MISSING}
         halves = {name: {"column": name, "parts": [[one], [other]]} for name, (one, other) in CATEGORIES.items()}
+        mended = {"invalid": "leave-out"} if self.mends else {}
+        spent = {"type": "integer", "bounds": [0, 100], **({"nullable": True} if self.mends else {})}
         central = "From the {city}." if self.narrow else "From the {city}, spends {spent}."
         return {
             "version": 1,
             "name": NAME,
             "description": "Made-up customers.",
-            "source": {"title": "t", "licence": "l", "citation": "c", **missing, **places.get(self.kind, {"folder": NAME})},
+            "source": {"title": "t", "licence": "l", "citation": "c", **missing, **mended, **places.get(self.kind, {"folder": NAME})},
             "privacy": {"sampling_rate": "1"},
             **({"population": MANY} if self.kind == "batches" else {}),
             **measured.get(self.measured, {}),
             "columns": {
-                **({} if self.narrow else {"spent": {"type": "integer", "bounds": [0, 100]}}),
+                **({} if self.narrow else {"spent": spent}),
                 **{name: {"type": "category", "categories": list(values)} for name, values in CATEGORIES.items()},
             },
             "label": {**halves["member"], "question": "Are they a member?"},
@@ -114,6 +118,7 @@ class Declaration:
         }
 
     def _texts(self) -> dict[str, Any]:
+        mended = {"invalid": "leave-out"} if self.mends else {}
         files = {part: {"file": f"{NAME}/{part}.jsonl"} for part in ("train", "queries")}
         labels = {name: {"text": name.capitalize(), "min_rows": 2} for name in CATEGORIES["city"]}
         return {
@@ -121,7 +126,7 @@ class Declaration:
             "kind": "text",
             "name": NAME,
             "description": "Made-up letters.",
-            "source": {"title": "t", "licence": "l", "citation": "c", **files},
+            "source": {"title": "t", "licence": "l", "citation": "c", **mended, **files},
             "privacy": {},
             "text": "{body}",
             "max_characters": 60,
@@ -155,11 +160,12 @@ class World:
     given: ClassVar[tuple[str, ...]] = ("data", "contracts", "pipelines.yaml", "tmp")
     """What stands here before a command: all else is what it leaves."""
 
-    def put(self, rows: Sequence[SourceRow], kind: SourceKind) -> None:
-        """Write the source's rows anew."""
+    def put(self, rows: Sequence[SourceRow], kind: SourceKind, columns: Sequence[str] = ()) -> None:
+        """Write the source's rows anew; `columns` are its, where there may be none."""
         self.data.mkdir(exist_ok=True)
         (self.data / "public.csv").write_text("spent,city,member\n10,north,no\n20,south,yes\n")
-        table, place = pa.Table.from_pylist([dict(row) for row in rows]), self.data / NAME
+        names, place = tuple(rows[0]) if rows else columns, self.data / NAME
+        table = pa.table({name: [row[name] for row in rows] for name in names})
         if kind == "csv":
             pa_csv.write_csv(table, place.with_suffix(".csv"), pa_csv.WriteOptions(quoting_style="none"))
         elif kind == "query":
