@@ -19,7 +19,8 @@ from typing import Any
 import pytest
 import yaml
 
-from dpicl.audit.end_to_end.commands import Command, Observation, command_line, observed, protect, run
+from dpicl.audit.end_to_end.commands import Command, command_line, protect, run
+from dpicl.audit.end_to_end.observation import Observation, observed
 from dpicl.audit.end_to_end.stand_ins import ReplayedDraws, nothing_slow, standing_clock
 from dpicl.audit.end_to_end.world import NAME, Declaration, SourceRow, World, base_rows, new_world
 from dpicl.contract import Declared

@@ -7,7 +7,7 @@ import shutil
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
@@ -19,8 +19,9 @@ from unittest.mock import patch
 
 import yaml
 
-from dpicl.audit.end_to_end.commands import Command, Observation, Output, captured, observed, protect
+from dpicl.audit.end_to_end.commands import Command, Output, captured, protect
 from dpicl.audit.end_to_end.draws import AuditCell, cells, drawn
+from dpicl.audit.end_to_end.observation import Observation, observed
 from dpicl.audit.end_to_end.stand_ins import ReplayedDraws, nothing_slow, standing_clock
 from dpicl.audit.end_to_end.world import NAME, Declaration, SourceRow, World, base_rows, neighbours, new_world, newcomer
 from dpicl.client import __main__ as client
@@ -36,16 +37,18 @@ from dpicl.methods.dp_icl import DpIcl
 from dpicl.methods.gdp_tabicl import GdpTabicl
 from dpicl.methods.mst_tabicl import MstTabicl
 from dpicl.methods.tab_pe import TabPe
-from dpicl.tabular.reading import survey
+from dpicl.tabular.reading import source, survey
 
 Broken = list[str]
 """Sentences that say what breaks a claim; empty where it holds."""
+BATCH = 8
+"""Rows of a batch, in worlds whose tables are small."""
 
 
 @contextmanager
 def _apart(declaration: Declaration) -> Iterator[World]:
-    sizes = patch.object(survey, "BATCH_ROWS", 8)  # so that a small table comes in several
-    with new_world(declaration) as world, world.entered(), nothing_slow(), standing_clock(), sizes:
+    sizes = (patch.object(module, "BATCH_ROWS", BATCH) for module in (survey, source))  # so that a small table comes in several
+    with new_world(declaration) as world, world.entered(), nothing_slow(), standing_clock(), next(sizes), next(sizes):
         yield world
 
 
@@ -89,19 +92,26 @@ def _units(places: Counter[Any], declaration: Declaration) -> int:
 
 def equality(declaration: Declaration, command: Command, *, most: int | None = None) -> Broken:
     """All that a command lets out is equal between neighbours (of at most so many kinds), once the draw is."""
+    others = {name: other for name, (_, other) in islice(neighbours(declaration).items(), most)}
+    return alike(declaration, {"": base_rows(declaration), **others}, command)
+
+
+def alike(declaration: Declaration, tables: Mapping[str, Sequence[SourceRow]], command: Command) -> Broken:
+    """All that a command lets out of these sources is what it lets out of the first."""
     with _apart(declaration) as world:
         replay, first, broken = ReplayedDraws(), None, []
-        for name, (one, other) in islice(neighbours(declaration).items(), most):
-            first = first or _shown(world, one, declaration, command, replay)
+        for name, rows in tables.items():
+            shown = _shown(world, rows, declaration, command, replay)
+            first = first or shown
             if first.code:
                 return [f"there is nothing to compare: {first.error}"]
-            broken += [f"{name}: {difference}" for difference in first.differing(_shown(world, other, declaration, command, replay))]
+            broken += [f"{name}: {difference}" for difference in first.differing(shown)]
     return broken
 
 
 def _shown(world: World, rows: Sequence[SourceRow], declaration: Declaration, command: Command, replay: ReplayedDraws) -> Observation:
     world.forget()
-    world.put(rows, declaration.kind)
+    world.put(rows, declaration.kind, tuple(newcomer(declaration)))
     with replay.recorded():
         return observed(world, command)
 

@@ -12,7 +12,7 @@ All but the last are claimed of rows and, `groups`, of averages of two groups.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 
 from dpicl.accounting.guarantee import Neighbours
-from dpicl.audit.end_to_end.commands import Command, Observation, observed, protect
+from dpicl.audit.end_to_end.commands import Command, protect
+from dpicl.audit.end_to_end.observation import Observation, observed
 from dpicl.audit.end_to_end.stand_ins import ReplayedDraws, everywhere, standing_clock
 from dpicl.audit.end_to_end.world import FIRST_DAY, NAME, Declaration, SourceRow, World, new_world
 from dpicl.engine.open_ledger import open_ledger
@@ -45,7 +46,7 @@ def _row(person: int, day: int, *, spent: int = 10, city: str = "north", member:
     return {"person": person, "day": arrived, "spent": spent, "city": city, "member": member, **sign}
 
 
-def _others(night: int) -> list[SourceRow]:
+def night_rows(night: int) -> list[SourceRow]:
     """Rows of everybody else until a night."""
     return [
         _row(person, day, spent=7 * person, city=("north", "south")[person % 2], member=("no", "yes")[person // 2 % 2])
@@ -76,13 +77,13 @@ LATE: Callable[[int], list[SourceRow]] = lambda night: _one(*range(1, night))
 
 def _history(one: Callable[[int], list[SourceRow]] | None, *, deliveries: bool = False) -> History:
     """Of deliveries everybody else has rows in the first alone."""
-    return [[*_others(1 if deliveries else night), *(one(night) if one else [])] for night in range(1, NIGHTS + 1)]
+    return [[*night_rows(1 if deliveries else night), *(one(night) if one else [])] for night in range(1, NIGHTS + 1)]
 
 
 def _put(world: World, rows: list[SourceRow], *, deliveries: bool) -> None:
     """What the source holds: of deliveries a file for each night, with rows or without."""
     if not deliveries:
-        world.put(rows, "csv")
+        world.put(rows, "csv", tuple(_row(0, 1)))
         return
     folder = world.data / NAME
     folder.mkdir(parents=True, exist_ok=True)
@@ -114,15 +115,21 @@ def _night(groups: bool) -> Command:
 
 def equal(*, deliveries: bool = False, groups: bool = False) -> Broken:
     """All public bytes of every night."""
-    broken, replay = [], ReplayedDraws()
+    histories = {name: _history(one, deliveries=deliveries) for name, one in {"": None, **HISTORIES, "late": LATE}.items()}
+    return series_alike(histories, deliveries=deliveries, groups=groups)
+
+
+def series_alike(histories: Mapping[str, History], *, deliveries: bool = False, groups: bool = False) -> Broken:
+    """All public bytes of every night of these histories are those of the first."""
+    broken, replay, first = [], ReplayedDraws(), list[Observation]()
     with _apart(deliveries=deliveries) as world:
-        first = _shown(world, _history(None, deliveries=deliveries), replay, _night(groups), deliveries=deliveries)
-        if first[-1].code:
-            return [f"there is nothing to compare: {first[-1].error}"]
-        for name, one in {**HISTORIES, "late": LATE}.items():
-            shown = _shown(world, _history(one, deliveries=deliveries), replay, _night(groups), deliveries=deliveries)
-            nights = enumerate(zip(first, shown, strict=True), 1)
-            broken += [f"{name}: night {night}: {said}" for night, (mine, theirs) in nights for said in mine.differing(theirs)]
+        for name, history in histories.items():
+            shown = _shown(world, history, replay, _night(groups), deliveries=deliveries)
+            first = first or shown
+            if first[-1].code:
+                return [f"there is nothing to compare: {first[-1].error}"]
+            nights = zip(_LOOKED_AT, first, shown, strict=True)
+            broken += [f"{name}: night {night}: {said}" for night, mine, theirs in nights for said in mine.differing(theirs)]
     return broken
 
 
@@ -218,7 +225,7 @@ def exchanged() -> Broken:
 
 def _with(rows: list[SourceRow]) -> History:
     """What the table holds in each night, of rows that are there from their day on."""
-    return [[*_others(night), *(row for row in rows if row["day"] <= day)] for night, day in _DAYS]
+    return [[*night_rows(night), *(row for row in rows if row["day"] <= day)] for night, day in _DAYS]
 
 
 def _signed(rows: list[SourceRow]) -> History:

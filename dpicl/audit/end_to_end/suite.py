@@ -6,14 +6,16 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from dpicl.audit.end_to_end import series, text_series
+from dpicl.audit.end_to_end.borders import border, few, labels, of_frame, of_nights, of_table, persons
 from dpicl.audit.end_to_end.claims import COVERED, Broken, accounts, covered, equality, histories, refusals, stability, wallet_cap
-from dpicl.audit.end_to_end.commands import ask, given, protect, run
+from dpicl.audit.end_to_end.commands import ask, given, protect, read_frame, run, synth
 from dpicl.audit.end_to_end.world import KINDS, Declaration, Measured, SourceKind
 from dpicl.methods import METHODS
 from dpicl.methods.gdp_tabicl import GdpTabicl
 from dpicl.methods.ldp_tabicl import LdpTabicl
 from dpicl.methods.mst_tabicl import MstTabicl
 
+_PERSONS, _HELD_OUT = Declaration(person=True), Declaration(measured="held-out rows")
 TABULAR, WRITING = ([name for name, method in METHODS.items() if method.data == data] for data in ("table", "texts"))
 QUERY = "who is there?"
 
@@ -40,6 +42,31 @@ def stable(kind: SourceKind) -> Broken:
     return [sentence for declaration in declared(kind) for sentence in stability(declaration)]
 
 
+_PUBLIC: Measured = "public queries"
+BORDERS: Mapping[str, Callable[[], Broken]] = {
+    **{f"borders of a table: {kind}": partial(of_table, Declaration(kind), protect(GdpTabicl.name)) for kind in KINDS if kind != "texts"},
+    **{
+        f"borders of a method: {method}": partial(border, of, protect(method), few(of), labels(of))
+        for method in TABULAR
+        if method not in (GdpTabicl.name, LdpTabicl.name)
+        for of in [_of(method)]
+    },
+    f"borders of a method: {LdpTabicl.name}": partial(of_table, _of(LdpTabicl.name), protect(LdpTabicl.name)),
+    "borders of a method: synth": partial(of_table, Declaration(), synth(MstTabicl.name)),
+    "borders of persons": partial(border, _PERSONS, protect(MstTabicl.name), persons(_PERSONS)),
+    "borders of rows held out": partial(border, _HELD_OUT, run(GdpTabicl.name), few(_HELD_OUT)),
+    "borders of a run": partial(of_table, _of(GdpTabicl.name, _PUBLIC), run(GdpTabicl.name)),
+    "borders of a frame": partial(of_frame, given(MstTabicl.name, read_frame)),
+    **{f"borders of texts: {method}": partial(of_table, Declaration("texts"), run(method)) for method in WRITING},
+    "borders of an answer": partial(of_table, Declaration("texts"), ask(QUERY)),
+    "borders of a horizon's nights": of_nights,
+    "borders of a horizon's nights: many": partial(of_nights, whole=True),
+    "borders of a horizon's averages": partial(of_nights, whole=True, groups=True),
+    "borders of a horizon's deliveries": partial(of_nights, whole=True, deliveries=True),
+    "borders of a horizon's texts": partial(text_series.equal, (0, 0, 0)),
+    "borders of a horizon's texts: an empty first period": partial(text_series.equal, (0, 8, 1)),
+}
+"""Of worlds at the borders of what rules, thresholds and types would tell apart."""
 CLAIMS: Mapping[str, Callable[[], Broken]] = {
     **{f"rows stay where they are: {kind}": partial(stable, kind) for kind in KINDS},
     **{f"bytes of protect: {method}": partial(equality, _of(method), protect(method)) for method in TABULAR},
@@ -70,6 +97,7 @@ CLAIMS: Mapping[str, Callable[[], Broken]] = {
     "noise covers a person's deliveries of averages": partial(series.covered, deliveries=True, groups=True),
     "noise covers another person's averages": series.exchanged,
     "noise covers a person's corrections of averages": partial(series.corrected, groups=True),
+    **BORDERS,
     **{f"noise covers one row: {method}": partial(covered, method) for method in COVERED},
     "one cap for one file": partial(accounts, Declaration(), (GdpTabicl.name, LdpTabicl.name)),
     "a wallet keeps its cap": wallet_cap,

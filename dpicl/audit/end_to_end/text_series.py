@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 from unittest.mock import patch
 
-from dpicl.audit.end_to_end.commands import Observation, observed, protect
+from dpicl.audit.end_to_end.commands import protect
+from dpicl.audit.end_to_end.observation import Observation, observed
 from dpicl.audit.end_to_end.series import Broken, after_nights
 from dpicl.audit.end_to_end.stand_ins import ReplayedDraws, standing_clock
 from dpicl.audit.end_to_end.world import CATEGORIES, FIRST_DAY, NAME, Declaration, SourceRow, World, new_world
@@ -49,14 +50,18 @@ def _day(period: int) -> str:
     return (FIRST_DAY + timedelta(days=period - 1)).isoformat()
 
 
-def _put(world: World, one: History, now: int) -> None:
-    """The files of all periods; everybody else has texts in the first two alone."""
+OTHERS = (8, 8, 0)
+"""Texts of everybody else in every period."""
+
+
+def _put(world: World, one: History, now: int, others_in: Sequence[int] = OTHERS) -> None:
+    """The files of all periods."""
     folder = world.data / NAME
     folder.mkdir(parents=True, exist_ok=True)
     (world.data / "public.jsonl").write_text(json.dumps({"city": "north", "body": "who is there?"}) + "\n")
     cities = CATEGORIES["city"]
     for period in range(1, PERIODS + 1):
-        others = [{"city": cities[place % 2], "body": f"letter {period} {place}"} for place in range(8 if period < PERIODS else 0)]
+        others = [{"city": cities[place % 2], "body": f"letter {period} {place}"} for place in range(others_in[period - 1])]
         records = [*others, *one(period, now)]
         (folder / f"{_day(period)}.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
 
@@ -71,24 +76,24 @@ def _written(period: int) -> Callable[[], Any]:
     return protect(FewShotGeneration.name, more=("--generator", "fake", "--period", _day(period)))
 
 
-def equal() -> Broken:
-    """All public bytes of every period."""
+def equal(others_in: Sequence[int] = OTHERS) -> Broken:
+    """All public bytes of every period, where everybody else has so many texts in each; and what there is with the usual ones."""
     broken, replay = [], ReplayedDraws()
     with _apart() as world:
-        first = _shown(world, _nothing, replay)
+        first = _shown(world, _nothing, replay, OTHERS)
         if first[-1].code:
             return [f"there is nothing to compare: {first[-1].error}"]
-        for name, one in {**HISTORIES, "late": LATE}.items():
-            periods = enumerate(zip(first, _shown(world, one, replay), strict=True), 1)
+        for name, one in {"nobody": _nothing, **HISTORIES, "late": LATE}.items():
+            periods = enumerate(zip(first, _shown(world, one, replay, others_in), strict=True), 1)
             broken += [f"{name}: period {period}: {said}" for period, (mine, theirs) in periods for said in mine.differing(theirs)]
     return broken
 
 
-def _shown(world: World, one: History, replay: ReplayedDraws) -> list[Observation]:
+def _shown(world: World, one: History, replay: ReplayedDraws, others_in: Sequence[int]) -> list[Observation]:
     world.forget()
     shown = []
     for period in range(1, PERIODS + 1):
-        _put(world, one, period)
+        _put(world, one, period, others_in)
         with after_nights(period), replay.recorded():
             shown.append(observed(world, _written(period)))
     return shown

@@ -16,7 +16,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
+from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
@@ -34,7 +35,8 @@ MANY = 1 << 20
 """That `population`."""
 Measured = Literal["not at all", "public queries", "held-out rows"]
 """What a run's answers are compared with."""
-NAME, URL = "shop", "DPICL_AUDITED_DATABASE"
+NAME, URL, OUT = "shop", "DPICL_AUDITED_DATABASE", "out"
+"""Of the contract and its rows; a variable with the address of a database; the folder of files that commands are asked for."""
 CATEGORIES: Mapping[str, Sequence[str]] = {"city": ("north", "south"), "member": ("no", "yes")}
 MISSING = "?"
 FIRST_DAY = date(2031, 1, 1)
@@ -53,6 +55,8 @@ class Declaration:
     measured: Measured = "not at all"
     narrow: bool = False
     """Whether there is one column beside the label."""
+    mends: bool = False
+    """Whether rows that break the contract by themselves are left out, and a number may be missing."""
     cap: float = 1000.0
     nights: int = 0
     """Of a horizon, in which persons enter with one row a night, with corrections two, and `MOST_ROWS` in all; or into which texts come."""
@@ -92,17 +96,19 @@ class Declaration:
         # under replace-one the number of rows is public, and none is dropped
         missing = {} if self.neighbours == "replace-one" else {"missing": MISSING}
         halves = {name: {"column": name, "parts": [[one], [other]]} for name, (one, other) in CATEGORIES.items()}
+        mended = {"invalid": "leave-out"} if self.mends else {}
+        spent = {"type": "integer", "bounds": [0, 100], **({"nullable": True} if self.mends else {})}
         central = "From the {city}." if self.narrow else "From the {city}, spends {spent}."
         return {
             "version": 1,
             "name": NAME,
             "description": "Made-up customers.",
-            "source": {"title": "t", "licence": "l", "citation": "c", **missing, **places.get(self.kind, {"folder": NAME})},
+            "source": {"title": "t", "licence": "l", "citation": "c", **missing, **mended, **places.get(self.kind, {"folder": NAME})},
             "privacy": {"sampling_rate": "1"},
             **({"population": MANY} if self.kind == "batches" else {}),
             **measured.get(self.measured, {}),
             "columns": {
-                **({} if self.narrow else {"spent": {"type": "integer", "bounds": [0, 100]}}),
+                **({} if self.narrow else {"spent": spent}),
                 **{name: {"type": "category", "categories": list(values)} for name, values in CATEGORIES.items()},
             },
             "label": {**halves["member"], "question": "Are they a member?"},
@@ -112,6 +118,7 @@ class Declaration:
         }
 
     def _texts(self) -> dict[str, Any]:
+        mended = {"invalid": "leave-out"} if self.mends else {}
         files = {part: {"file": f"{NAME}/{part}.jsonl"} for part in ("train", "queries")}
         labels = {name: {"text": name.capitalize(), "min_rows": 2} for name in CATEGORIES["city"]}
         return {
@@ -119,7 +126,7 @@ class Declaration:
             "kind": "text",
             "name": NAME,
             "description": "Made-up letters.",
-            "source": {"title": "t", "licence": "l", "citation": "c", **files},
+            "source": {"title": "t", "licence": "l", "citation": "c", **mended, **files},
             "privacy": {},
             "text": "{body}",
             "max_characters": 60,
@@ -150,17 +157,21 @@ class World:
         """What contracts name."""
         return self.root / "data"
 
-    def put(self, rows: Sequence[SourceRow], kind: SourceKind) -> None:
-        """Write the source's rows anew."""
+    given: ClassVar[tuple[str, ...]] = ("data", "contracts", "pipelines.yaml", "tmp")
+    """What stands here before a command: all else is what it leaves."""
+
+    def put(self, rows: Sequence[SourceRow], kind: SourceKind, columns: Sequence[str] = ()) -> None:
+        """Write the source's rows anew; `columns` are its, where there may be none."""
         self.data.mkdir(exist_ok=True)
         (self.data / "public.csv").write_text("spent,city,member\n10,north,no\n20,south,yes\n")
-        table, place = pa.Table.from_pylist([dict(row) for row in rows]), self.data / NAME
+        names, place = tuple(rows[0]) if rows else columns, self.data / NAME
+        table = pa.table({name: [row[name] for row in rows] for name in names})
         if kind == "csv":
             pa_csv.write_csv(table, place.with_suffix(".csv"), pa_csv.WriteOptions(quoting_style="none"))
         elif kind == "query":
             path = place.with_suffix(".db")
-            path.unlink(missing_ok=True)
             with sqlite3.connect(path) as database:
+                database.execute(f"DROP TABLE IF EXISTS {NAME}")
                 database.execute(f"CREATE TABLE {NAME} ({', '.join(table.column_names)})")
                 values = ", ".join("?" * table.num_columns)
                 database.executemany(f"INSERT INTO {NAME} VALUES ({values})", [tuple(row.values()) for row in table.to_pylist()])
@@ -175,10 +186,11 @@ class World:
             pq.write_table(table, place / "rows.parquet")
 
     def forget(self) -> None:
-        """Remove all state but the secret keys, and the witness, so that another world may stand here with the same ones."""
-        shutil.rmtree(self.root / "settings", ignore_errors=True)
-        for path in self.home.iterdir() if self.home.exists() else ():
-            if path.name != "keys":
+        """Remove all that commands have left, the witness too, but the secret keys, so that another world may stand here with the same ones."""
+        left = [path for path in self.root.iterdir() if path.name not in self.given and path != self.home]
+        kept = {self.home / "keys"}
+        for path in (*left, *(self.root / "tmp").iterdir(), *(self.home.iterdir() if self.home.exists() else ())):
+            if path not in kept:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     @contextmanager
@@ -191,9 +203,12 @@ class World:
         os.environ.update({f"DPICL_{name}": str(path) for name, path in places.items()})
         os.environ |= dict.fromkeys(("XDG_CONFIG_HOME", "APPDATA"), str(self.root / "settings"))  # where the witness is
         os.environ[URL] = f"sqlite:///{self.data / NAME}.db"
+        elsewhere = {"TMPDIR": "tmp", "XDG_STATE_HOME": "user"}
+        os.environ.update({name: str(self.root / folder) for name, folder in elsewhere.items()})
+        (self.root / "tmp").mkdir(exist_ok=True)
         os.chdir(self.root)
         try:
-            with Settings.from_environment().entered():
+            with Settings.from_environment().entered(), patch.object(tempfile, "tempdir", None):
                 yield
         finally:
             os.chdir(folder)
