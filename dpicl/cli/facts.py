@@ -180,7 +180,7 @@ class LedgerReader:
         try:
             if self._settings.ledger and not (self._anchor.exists() or (self._settings.home / KEY).exists()):
                 with closing(Database(self._settings.ledger)) as database:
-                    return None, _accounts(Readings(database, b"", Anchor(self._anchor)))
+                    return None, _accounts(Readings(database, b"", Anchor(self._anchor), None))
             with open_ledger(self._settings) as ledger:
                 ledger.verify()
                 # Number and hash of the last record, which stands for all before it; no file before the first.

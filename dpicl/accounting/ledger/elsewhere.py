@@ -24,7 +24,7 @@ ELSEWHERE = "elsewhere"
 
 def spent_elsewhere(connection: Connection, name: str, others: Iterable[WitnessedAccount]) -> list[WitnessedAccount]:
     """Of accounts of other ledgers those that have spent something for rows of this account."""
-    mine = assets.addresses_of(connection, name)
+    mine = assets.bound_to(connection, name)
     return [other for other in others if assets.are_same_rows(mine, other.addresses) and other.epsilon]
 
 
