@@ -63,7 +63,7 @@ class DataError(DpiclError):
     """A table breaks a rule of its contract.
 
     The message names the file, the column, the rule and the fix: public facts, whatever the rows hold. A name that only the source has is
-    one of them, but where the header may be a row (`dpicl.tabular.reading.parse.check_columns`).
+    one of them, but where the header may be a row (`dpicl.tabular.reading.header`).
 
     Args:
         count: how many values break the rule; like `detail`, what else rows tell, it is in `details()` alone.

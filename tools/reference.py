@@ -64,7 +64,7 @@ def cli_page() -> str:
     """Every command with its arguments and options."""
     page = "# Commands" + _WRITTEN.format(source="dpicl/cli and flows/commands.py")
     page += (
-        "An error is one sentence on standard error, with exit code 2. `dpicl COMMAND --help` shows the content of this page. Every command "
+        "An error is one sentence on standard error, with exit code 2; a stopped command ends with that of its signal, 130 or 143. `dpicl COMMAND --help` shows the content of this page. Every command "
         "takes `--quiet` (`-q`), which prints the result or the error and nothing else. An option is plural where it takes several values; "
         "`--epsilon` for `--epsilons` and the like mean the same.\n\n"
     )

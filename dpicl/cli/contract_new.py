@@ -24,7 +24,8 @@ from dpicl.methods import DEFAULTS, Options, unit_of
 from dpicl.pipeline import read_epsilon
 from dpicl.planning.noise import NoisyRelease, noisy_releases
 from dpicl.tabular.reading.arrow_types import check_taken
-from dpicl.tabular.reading.parse import as_text, check_commas, check_distinct
+from dpicl.tabular.reading.header import check_commas, check_distinct
+from dpicl.tabular.reading.parse import as_text
 from dpicl.tabular.reading.read import read_text_table
 
 _EPSILONS = (1, 2, 3, 5, 10)

@@ -25,7 +25,8 @@ from dpicl.contract.columns import Column
 from dpicl.contract.models import Contract
 from dpicl.errors import DataError
 from dpicl.files.csv_text import read_csv
-from dpicl.tabular.reading.parse import allowed_values, any_value, check_columns, typed_table
+from dpicl.tabular.reading.header import check_columns
+from dpicl.tabular.reading.parse import allowed_values, any_value, typed_table
 from dpicl.types import PrivateTable
 
 STANDARD_INPUT = "standard input"

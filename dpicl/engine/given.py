@@ -38,7 +38,7 @@ from dpicl.errors import DataError, DeclarationError, ParameterError
 from dpicl.files.objects import SCHEME
 from dpicl.methods import METHODS
 from dpicl.tabular.reading.arrow_types import check_types
-from dpicl.tabular.reading.parse import check_columns
+from dpicl.tabular.reading.header import check_columns
 from dpicl.tabular.reading.read import SUFFIXES
 from dpicl.yaml_file import read_yaml
 

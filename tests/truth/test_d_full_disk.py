@@ -13,7 +13,7 @@ from dpicl.engine.files import publish, write_csv, write_json, write_text
 from dpicl.engine.stage import StageFailed, clean_errors
 from dpicl.files.durable import write_new
 from tests.flows.test_full_disk import small_disk
-from tests.harness import complaint, install, new_place, shop, shop_rows
+from tests.harness import install, new_place, shop, shop_rows
 
 MUCH = "x" * 20_000
 WRITES: dict[str, Callable[[Path], object]] = {
@@ -52,8 +52,9 @@ def test_a_full_out_names_its_file(tmp_path: Path) -> None:
     name, out = install(place, shop("till", private=True), shop_rows(60)), tmp_path / "out" / "rows.csv"
     with small_disk(out.parent, "4k"):
         (out.parent / "fill").write_bytes(bytes(4096))
-        sentence = complaint(place.dpicl("synth", name, "--epsilon", "1", "--out", str(out)))
-        assert f"{out}" in sentence and "No space left on device" in sentence and "not charged again" in sentence
+        done = place.dpicl("synth", name, "--epsilon", "1", "--out", str(out))
+        (sentence,) = done.stderr.splitlines()
+        assert done.returncode == 1 and str(out) in sentence and "No space left on device" in sentence and "not charged again" in sentence
         assert [left.name for left in out.parent.iterdir()] == ["fill"]
     out.parent.mkdir(exist_ok=True)
     assert place.dpicl("synth", name, "--epsilon", "1", "--out", str(out)).returncode == 0

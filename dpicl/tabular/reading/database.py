@@ -34,7 +34,8 @@ from dpicl.contract.sources import Query
 from dpicl.errors import ParameterError, SourceError
 from dpicl.installed import extra_of
 from dpicl.tabular.reading.asked import WHERE, Check, Columns, Connected, Deadline, NoIdentity, Refusal, of_objects
-from dpicl.tabular.reading.parse import check_columns, typed_table
+from dpicl.tabular.reading.header import check_columns
+from dpicl.tabular.reading.parse import typed_table
 
 _SECONDS_VARIABLE = "DPICL_QUERY_SECONDS"
 _IDENTITY_SECONDS = 30

@@ -13,7 +13,8 @@ from dpicl.contract.models import Contract
 from dpicl.errors import DataError, SourceError
 from dpicl.files.bounded import below
 from dpicl.files.csv_text import read_csv
-from dpicl.tabular.reading.parse import any_value, check_distinct, typed_table
+from dpicl.tabular.reading.header import check_distinct
+from dpicl.tabular.reading.parse import any_value, typed_table
 from dpicl.tabular.reading.read import read_table
 from dpicl.types import QueryTable
 

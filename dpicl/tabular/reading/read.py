@@ -18,7 +18,8 @@ from dpicl.errors import DataError
 from dpicl.files.bounded import read_bytes, read_parquet
 from dpicl.files.csv_text import read_csv
 from dpicl.files.objects import Stored
-from dpicl.tabular.reading.parse import check_columns, check_distinct, typed_table
+from dpicl.tabular.reading.header import check_columns, check_distinct
+from dpicl.tabular.reading.parse import typed_table
 
 _LARGEST = 2**62
 """Of a key that several columns are put into."""

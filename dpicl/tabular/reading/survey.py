@@ -19,7 +19,8 @@ from dpicl.files.bounded import below
 from dpicl.files.deliveries import names_in
 from dpicl.files.objects import SCHEME, Stored
 from dpicl.files.row_groups import Footer, read_footer, read_rows
-from dpicl.tabular.reading.parse import check_columns, typed_table
+from dpicl.tabular.reading.header import check_columns
+from dpicl.tabular.reading.parse import typed_table
 
 BATCH_ROWS, WHOLE_ROWS = 1 << 17, 1 << 19
 """Rows of a batch; and the largest `population` that is read whole."""
