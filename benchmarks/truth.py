@@ -2,7 +2,7 @@
 
 rows        `tests/truth` whole: a file `test_a1_….py` is of row a1, `test_d_witness_….py` of d-witness. A test whose name holds `mutant`
             brings a fault back. A row without a test is short
-borders     the claims of `dpicl audit end-to-end` on worlds of 0, 1 and 2 rows and at thresholds
+borders     the claims of `dpicl audit end-to-end` on worlds at borders, and on spellings of assets; what they see that no list has
 mutants     of `dpicl audit end-to-end`: all are caught, as `make bench TOPIC=machine` has them
 checklist   every row of the papers' checklist by its command, as `make bench TOPIC=papers` has them
 """
@@ -20,7 +20,9 @@ from xml.etree import ElementTree
 from benchmarks.figures import Figures, bench, sized
 from benchmarks.machine import mutants
 from benchmarks.papers.__main__ import checklist
-from dpicl.audit.end_to_end.suite import CLAIMS
+from dpicl.audit.end_to_end.leaves import UNLISTED
+from dpicl.audit.end_to_end.spellings import SPELLINGS
+from dpicl.audit.end_to_end.suite import BORDERS
 
 ROOT = Path(__file__).parents[1]
 TESTS = sized(ROOT / "tests" / "truth", ROOT / "tests" / "truth" / "test_c6_release_check.py")
@@ -73,12 +75,15 @@ def rows(figures: Figures, tests: Path = TESTS, expected: tuple[str, ...] = ROWS
 
 
 def borders(figures: Figures) -> None:
-    """Worlds at the borders, as far as `dpicl audit end-to-end` has them."""
-    claims = {name: claim for name, claim in CLAIMS.items() if "border" in name}
-    claims = sized(claims, dict(list(claims.items())[:1]))
-    broken = {name: found for name, claim in claims.items() if (found := claim())}
-    print(f"{len(claims)} claims on border worlds", *(f"{name}: {found[:2]}" for name, found in broken.items()), sep="\n")
-    figures.exactly("border-worlds-open", len(broken) if claims else "no claim", 0)
+    """Worlds at the borders, and spellings of assets; and how much of what leaves there is on no list."""
+    unlisted = set[str]()
+    for figure, claims in (("border-worlds-open", BORDERS), ("spellings-open", SPELLINGS)):
+        claims = sized(dict(claims), dict(list(claims.items())[:1]))
+        broken = {name: found for name, claim in claims.items() if (found := claim())}
+        print(f"{len(claims)} claims", *(f"{name}: {found[:2]}" for name, found in broken.items()), sep="\n")
+        figures.exactly(figure, len(broken), 0, f" of {len(claims)} claims")
+        unlisted |= {sentence for found in broken.values() for sentence in found if UNLISTED in sentence}
+    figures.exactly("unlisted", len(unlisted), 0)
 
 
 PARTS = (rows, borders, mutants, checklist)

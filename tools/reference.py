@@ -17,6 +17,7 @@ from typing import Any
 import typer
 from pydantic import BaseModel, TypeAdapter
 
+from dpicl.audit.end_to_end import leaves
 from dpicl.cli import json_output
 from dpicl.cli.app import app
 from dpicl.contract import Contract, TextContract
@@ -170,6 +171,26 @@ def _printed(kind: type, schema: Schema, more: str = "") -> str:
     return f"{prose(kind.__doc__)}{more}\n\n" + table(("key", "type", "meaning"), rows)
 
 
+# What leaves.
+
+
+def leaves_page() -> str:
+    """All that leaves of a command or run, as the audit holds it to it."""
+    page = "# What leaves" + _WRITTEN.format(source="dpicl/audit/end_to_end/leaves.py")
+    page += (
+        "A closed list: whatever a command or run lets others see is here, with who pays for it, or why it is public. `dpicl audit end-to-end` "
+        "fails on anything else that it sees: a file in a folder of runs, in the state home (`home`), beside what `--out` names (`out`), among "
+        "temporary files; a folder, a mode that lets others read what is for the holder, a stream. What is here is the same byte for byte between "
+        "sources that differ in one row (or person), with its name, size and mode, once the draws of the mechanisms are; charges pay for these. "
+        f"{leaves.TIMES}\n\n{leaves.NAMES}\n\nOn a terminal the holder of the rows is also told counts and verdicts on them; nothing "
+        "of that is in outputs that no terminal reads. A run on a benchmark, whose rows are public, has verdicts on them and all times as well.\n\n"
+    )
+    for title, entries in leaves.PARTS.items():
+        rows = [[code(one.pattern), one.what, one.price if one.is_compared else f"{one.price}; not compared"] for one in entries]
+        page += f"## {title}\n\n" + table(("name", "what it is", "price, or why it is public"), rows)
+    return page
+
+
 # Mechanisms and methods.
 
 
@@ -275,6 +296,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "cli.md": cli_page,
     "contract.md": contract_page,
     "json.md": json_page,
+    "leaves.md": leaves_page,
     "mechanisms.md": mechanisms_page,
     "models.md": models_page,
     "pipelines.md": pipelines_page,

@@ -2,65 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
-
 import pytest
 
 from dpicl.audit.end_to_end.bounds import bound
 from dpicl.audit.end_to_end.draws import cells
 from dpicl.audit.end_to_end.mutants import MUTANTS, caught
+from dpicl.audit.end_to_end.spellings import SPELLINGS
 from dpicl.audit.end_to_end.suite import CLAIMS
 from dpicl.methods import METHODS
-
-SLOW = (
-    "a bound on a delivery's texts",
-    "a person's rows in every night",
-    "a row in two groups",
-    "a row count in the log",
-    "texts of all periods until now",
-    "a text is read in one period",
-    "answers that lie too seldom",
-    "averages at the price of their counts",
-    "averages of another person at the price of counts",
-    "averages that go at the price of those that come",
-    "bytes of a horizon's averages",
-    "bytes of a horizon's deliveries",
-    "bytes of a horizon's nights",
-    "bytes of a horizon's texts",
-    *(f"bytes of a run: {method}" for method in METHODS if method not in ("gdp_tabicl", "few_shot_generation", "dp_icl")),
-    "bytes of a run: rows held out",
-    "bytes of protect: batches",
-    "bytes of protect: rows held out",
-    "bytes of protect: rows in memory",
-    "corrections at the price of rows",
-    "corrections that are no participation",
-    "counts named by their content",
-    "counts read anew",
-    "deliveries of two rows and more",
-    "deliveries that come late",
-    "late rows that enter",
-    "minimum read from data",
-    "noise covers a person's corrections",
-    "noise covers a person's history",
-    "noise covers a person's history of averages",
-    "noise covers a person's corrections of averages",
-    "noise covers a person's deliveries of averages",
-    "noise covers another person's averages",
-    "noise covers a person's deliveries",
-    "noise covers one row: mst_tabicl",
-    "permutation split",
-    "rows stay where they are: batches",
-    "rows stay where they are: folder",
-    "rows stay where they are: query",
-    "values beyond their bounds",
-)
-"""Mistakes that show in many runs only, and claims on one more source or way: of every method `make test` has the release or the run."""
-
-
-def _parted(names: Iterable[str]) -> list[Any]:
-    """All of them, the slow ones marked."""
-    return [pytest.param(name, marks=pytest.mark.exhaustive if name in SLOW else ()) for name in names]
 
 
 @pytest.mark.quick(
@@ -70,14 +19,20 @@ def _parted(names: Iterable[str]) -> list[Any]:
     "a period's history: ask",
     "words of a refusal",
     "bytes of a run: dp_icl",
+    "borders of a table: csv",
+    "borders of a frame",
+    "borders of a horizon's nights",
+    "borders of an answer",
+    "borders of persons",
+    *SPELLINGS,
 )
-@pytest.mark.parametrize("name", _parted(CLAIMS))
+@pytest.mark.parametrize("name", CLAIMS)
 def test_a_claim_on_the_machine_holds(name: str) -> None:
     assert CLAIMS[name]() == []
 
 
-@pytest.mark.quick("a client cap from the contract", "per-name caps")
-@pytest.mark.parametrize("name", _parted(MUTANTS))
+@pytest.mark.quick("a client cap from the contract", "per-name caps", "a file by its path", "counts beside the report", "two rows at least")
+@pytest.mark.parametrize("name", MUTANTS)
 def test_a_mistake_is_caught(name: str) -> None:
     assert caught(MUTANTS[name]), f"{MUTANTS[name].claim} is blind"
 

@@ -46,7 +46,8 @@ BATCH = 8
 
 
 @contextmanager
-def _apart(declaration: Declaration) -> Iterator[World]:
+def apart(declaration: Declaration) -> Iterator[World]:
+    """A world that is entered, where nothing is slow, the clock stands and batches are small."""
     sizes = (patch.object(module, "BATCH_ROWS", BATCH) for module in (survey, source))  # so that a small table comes in several
     with new_world(declaration) as world, world.entered(), nothing_slow(), standing_clock(), next(sizes), next(sizes):
         yield world
@@ -60,7 +61,7 @@ def stability(declaration: Declaration) -> Broken:
 def rows_moved(declaration: Declaration) -> dict[str, int]:
     """How many rows (or persons) one row (or person) moves, by how the sources differ."""
     moved: dict[str, int] = {}
-    with _apart(declaration) as world:
+    with apart(declaration) as world:
         before: Counter[Any] = Counter()
         for name, (one, other) in neighbours(declaration).items():
             before = before or _places(world, one, declaration)
@@ -98,7 +99,7 @@ def equality(declaration: Declaration, command: Command, *, most: int | None = N
 
 def alike(declaration: Declaration, tables: Mapping[str, Sequence[SourceRow]], command: Command) -> Broken:
     """All that a command lets out of these sources is what it lets out of the first."""
-    with _apart(declaration) as world:
+    with apart(declaration) as world:
         replay, first, broken = ReplayedDraws(), None, []
         for name, rows in tables.items():
             shown = _shown(world, rows, declaration, command, replay)
@@ -118,7 +119,7 @@ def _shown(world: World, rows: Sequence[SourceRow], declaration: Declaration, co
 
 def refusals(declaration: Declaration, command: Command) -> Broken:
     """Two rows that break the contract in two ways of one kind are refused in the same words."""
-    with _apart(declaration) as world:
+    with apart(declaration) as world:
         rows, replay, new = base_rows(declaration), ReplayedDraws(), newcomer(declaration)
         seen = [_shown(world, [*rows, {**new, "city": word}], declaration, command, replay) for word in ("xxxxx", "yyyyy")]
     if not seen[0].code:
@@ -129,7 +130,7 @@ def refusals(declaration: Declaration, command: Command) -> Broken:
 def histories(declaration: Declaration, command: Callable[..., Command], *, across: bool) -> Broken:
     """After a release nothing shows that a row was added, removed or corrected: not in the same period, not in the next."""
     before, after = (("--period", "2031-01"), ("--period", "2031-02")) if across else ((), ())
-    with _apart(declaration) as world, tempfile.TemporaryDirectory() as folder:
+    with apart(declaration) as world, tempfile.TemporaryDirectory() as folder:
         rows, new, broken = base_rows(declaration), newcomer(declaration), []
         first, later = command(more=before), command(more=after)
         with (replay := ReplayedDraws()).recorded():
@@ -154,7 +155,7 @@ def histories(declaration: Declaration, command: Callable[..., Command], *, acro
 def accounts(declaration: Declaration, methods: tuple[str, str]) -> Broken:
     """Two releases through two contracts on one file, by two methods, stay below the one cap."""
     capped = replace(declaration, cap=2.0, neighbours="replace-one")  # under which a central release of one costs two
-    with _apart(capped) as world:
+    with apart(capped) as world:
         world.put(base_rows(capped), capped.kind)
         first = protect(methods[0])()
         copy = capped.contract() | {"name": "another"}

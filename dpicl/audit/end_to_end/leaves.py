@@ -2,23 +2,22 @@
 
 Whatever an `Observation` names that is not on this list breaks the claim that observes it. What is on it is equal between neighbouring
 sources once the draws of the mechanisms are, and a charge pays for these; but for what is for the holder alone, or said to be left out.
-
-In patterns a word in capitals stands for a name: DATA_SET, RUN, UNIT (method, data set and seed), STAGE, RELEASE (a digest of public facts),
-NUMBER, OUT (the file that was asked for); `…` stands for anything.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from typing import Literal
 
 OUT_FILES = ("demonstrations.jsonl", "given.parquet", "rows.csv")
 """Files that commands of an audit are asked for."""
 MODE = "mode of "
 """Before the name of a file or folder: its mode, as octal digits."""
+UNLISTED = "is not on the list of what leaves"
 OTHERS = 0o077
 """Bits of a mode that let others than the owner at a file."""
 Reader = Literal["anybody", "the holder"]
@@ -28,17 +27,18 @@ _FACTS = "public because it follows from the contract, the command and the progr
 _STATE = "public because it follows from what was charged, which follows from public facts"
 _LOCKS = "public because it is empty: a mark that a command works here"
 _HOLDER = "not public: for the holder of the rows alone (files of mode 0600 in folders of 0700)"
-_TIMES = "not equal: how long work takes goes by the rows, and is [not covered](../threat-model.md#not-covered)"
+_TIMES = "not compared: how long work takes goes by the rows, which is [not covered](../threat-model.md#not-covered)"
 _WORDS: Mapping[str, str] = {
     "DATA_SET": r"[a-z][a-z0-9_]*",
     "RUN": r"[A-Za-z0-9._-]+",
     "UNIT": r"[a-z][a-z0-9_]*__[a-z][a-z0-9_]*__seed\d+",
-    "STAGE": r"[a-z]+\d*",
+    "STAGE": r"charge|reconstruct|label|score\d+|evaluate",
     "RELEASE": r"[0-9a-f]{64}",
     "NUMBER": r"\d+",
     "OUT": "|".join(map(re.escape, OUT_FILES)),
     "…": r".+",
 }
+_PUBLIC_ROWS = {"receive": "clients' reports", "split": "public queries, where clients report,"}
 
 
 @dataclass(frozen=True)
@@ -148,17 +148,24 @@ RUNS = (
     _of_run("units/UNIT/baselines.json", "classifiers on released rows and public queries", f"{_DERIVED}; of private rows none"),
     _of_run("progress/UNIT.json", "length of the longest text so far", f"{_PAID}: the release holds it too", is_compared=False),
     _of_run("timings/UNIT/STAGE.json", "how long a stage took that reads no private row", f"{_FACTS}, and of what was released"),
+    *(_of_run(f"timings/DATA_SET/{name}.json", f"how long {what} were read", _FACTS) for name, what in _PUBLIC_ROWS.items()),
     _of_run("timings.csv", "the same as a table", f"{_FACTS}, and of what was released"),
     *(_of_run(name, "results of all units, charges and guarantees", _DERIVED) for name in ("results.csv", "manifest.json")),
     *(_of_run(name, "the report and its figures", _DERIVED) for name in ("report.md", "report.html", "gain.svg", "fitted.svg")),
 )
-"""Files of a run whose rows are private; of a benchmark there are verdicts as well."""
+"""Files of a run whose rows are private."""
 HOME = (
-    _in_home("ledger.db…", "the ledger; what it says is a stream of its own", _HOLDER, is_compared=False),
     _in_home("ledger.db", "the ledger; what it says is a stream of its own", _HOLDER, is_compared=False),
+    _in_home("ledger.db-…", "what its database writes besides", _HOLDER, is_compared=False),
     _in_home("ledger.anchor.json", "the ledger's last record", _STATE),
-    *(_in_home(name, "a mark", _LOCKS) for name in (".ledger.anchor.json.lock", ".protect.lock", "released/.newest.json.lock")),
+    *(
+        _in_home(name, "a mark", _LOCKS)
+        for name in (".ledger.anchor.json.lock", ".protect.lock", ".move.lock", "benchmarks.json.lock", "released/.newest.json.lock")
+    ),
+    _in_home("benchmarks.json", "digests of sets that were said to be public", "public because its owner said so"),
+    *(_in_home(name, "where the state home was, went, or is restored from", _FACTS) for name in ("moving", "moved", "restoring")),
     _in_home("released/newest.json", "the newest receipt", _STATE),
+    _in_home("released/adopted.json", "the first record of a ledger that was made anew", _STATE),
     _in_home("released/DATA_SET/cap.json", "the cap of an account", _STATE),
     _in_home("released/DATA_SET/RELEASE", "what was released", _PAID),
     _in_home("released/DATA_SET/RELEASE.receipt", "its charge", _STATE),
@@ -171,11 +178,27 @@ HOME = (
             "keys": "secret keys",
             "cache": "published sets that were fetched",
             "models": "notes on models that answered",
+            "prefect": "the orchestrator's database; what it says are streams of their own",
+            "dask": "scratch files of workers",
+            "locks": "marks of scheduled runs",
         }.items()
     ),
 )
-LEAVES = (*STREAMS, METRICS, *ORCHESTRATED, *OUTS, *RUNS, *HOME)
-TIMES = f"Times of files, and of the orchestrator's tasks: {_TIMES}."
+PARTS: Mapping[str, Sequence[Leaf]] = {
+    "Streams": (*STREAMS, METRICS),
+    "The orchestrator": ORCHESTRATED,
+    "Files that were asked for": OUTS,
+    "A run": RUNS,
+    "The state home": HOME,
+}
+"""All of them, by where they are seen."""
+LEAVES = tuple(chain.from_iterable(PARTS.values()))
+TIMES = f"Times of files, and of the orchestrator's tasks, are {_TIMES}."
+NAMES = (
+    "A word in capitals stands for a name: DATA_SET, RUN, UNIT (method, data set and seed), STAGE (one that reads no private row), RELEASE (a "
+    "digest of public facts), NUMBER, OUT (the file that was asked for); `…` stands for anything."
+)
+"""Of patterns."""
 
 
 @cache
@@ -207,7 +230,7 @@ def _unlisted(name: str, content: bytes, seen: Iterable[str]) -> str | None:
     leaf = leaf_of(path)
     reader = leaf.reader if leaf is not None else _reader_of_folder(path) if name.startswith(MODE) and path not in seen else None
     if reader is None:
-        return f"{name}: is not on the list of what leaves"
+        return f"{name}: {UNLISTED}"
     if name.startswith(MODE) and reader == "the holder" and int(content, 8) & OTHERS:
         return f"{name}: {content.decode()}, which others may read; expected it to be for its owner alone"
     return None

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -57,22 +58,28 @@ def observed(world: World, command: Command) -> Observation:
     before = set(world.root.rglob("*"))
     with _stages_listed() as stages:
         output = command()
+    shown = _files(world, before)  # before anything else looks at them
     texts = {"exit code": str(output.code), "stdout": output.out, "stderr": output.err, "log": output.log}
     texts |= {"warnings": output.warnings, "tasks": "\n".join(stages), "ledger": _ledger(world)}
     texts |= {" ".join(typed): command_line(*typed).out for typed in (("budget",), ("budget", NAME), ("metrics",))}
-    shown = {name: _same(text.encode()) for name, text in texts.items()}
+    return Observation(shown | {name: without_nonces(text.encode()) for name, text in texts.items()})
+
+
+def _files(world: World, before: Collection[Path]) -> dict[str, bytes]:
+    """All files and folders with their modes, but for what stood among the world's own before, and what is hidden from all but the holder."""
+    shown: dict[str, bytes] = {}
     for path in world.root.rglob("*"):
         parts = path.relative_to(world.root).parts
         if path in before and parts[0] in world.given:
             continue
-        name = _same("/".join(parts).encode()).decode()
+        name = without_nonces("/".join(parts).encode()).decode()
         leaf, mode = leaf_of(name), path.lstat().st_mode
         if leaf is not None and leaf.is_hidden and not mode & OTHERS:
             continue
         shown[f"{MODE}{name}"] = oct(mode).encode()
         if path.is_file() and (leaf is None or leaf.is_compared):
-            shown[name] = _same(path.read_bytes())
-    return Observation(shown)
+            shown[name] = without_nonces(path.read_bytes())
+    return shown
 
 
 @contextmanager
@@ -99,7 +106,8 @@ def _ledger(world: World) -> str:
         return "\n".join(ledger.iterdump())
 
 
-def _same(content: bytes) -> bytes:
+def without_nonces(content: bytes) -> bytes:
+    """With one word for every time, and for every name of a run that was drawn."""
     for nonce, word in _NONCES:
         content = nonce.sub(word, content)
     return content

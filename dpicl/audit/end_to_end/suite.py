@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from dpicl.audit.end_to_end import series, text_series
-from dpicl.audit.end_to_end.borders import border, few, labels, of_frame, of_nights, of_table, persons
+from dpicl.audit.end_to_end.borders import border, few, labels, of_frame, of_nights, of_table, persons, values
 from dpicl.audit.end_to_end.claims import COVERED, Broken, accounts, covered, equality, histories, refusals, stability, wallet_cap
 from dpicl.audit.end_to_end.commands import ask, given, protect, read_frame, run, synth
+from dpicl.audit.end_to_end.spellings import SPELLINGS
 from dpicl.audit.end_to_end.world import KINDS, Declaration, Measured, SourceKind
 from dpicl.methods import METHODS
 from dpicl.methods.gdp_tabicl import GdpTabicl
@@ -42,7 +43,7 @@ def stable(kind: SourceKind) -> Broken:
     return [sentence for declaration in declared(kind) for sentence in stability(declaration)]
 
 
-_PUBLIC: Measured = "public queries"
+_RUN = _of(GdpTabicl.name, "public queries")
 BORDERS: Mapping[str, Callable[[], Broken]] = {
     **{f"borders of a table: {kind}": partial(of_table, Declaration(kind), protect(GdpTabicl.name)) for kind in KINDS if kind != "texts"},
     **{
@@ -55,7 +56,8 @@ BORDERS: Mapping[str, Callable[[], Broken]] = {
     "borders of a method: synth": partial(of_table, Declaration(), synth(MstTabicl.name)),
     "borders of persons": partial(border, _PERSONS, protect(MstTabicl.name), persons(_PERSONS)),
     "borders of rows held out": partial(border, _HELD_OUT, run(GdpTabicl.name), few(_HELD_OUT)),
-    "borders of a run": partial(of_table, _of(GdpTabicl.name, _PUBLIC), run(GdpTabicl.name)),
+    "borders of a run": partial(of_table, _RUN, run(GdpTabicl.name)),
+    "borders of a run: a value": partial(border, _RUN, run(GdpTabicl.name), values(_RUN)),
     "borders of a frame": partial(of_frame, given(MstTabicl.name, read_frame)),
     **{f"borders of texts: {method}": partial(of_table, Declaration("texts"), run(method)) for method in WRITING},
     "borders of an answer": partial(of_table, Declaration("texts"), ask(QUERY)),
@@ -98,6 +100,7 @@ CLAIMS: Mapping[str, Callable[[], Broken]] = {
     "noise covers another person's averages": series.exchanged,
     "noise covers a person's corrections of averages": partial(series.corrected, groups=True),
     **BORDERS,
+    **SPELLINGS,
     **{f"noise covers one row: {method}": partial(covered, method) for method in COVERED},
     "one cap for one file": partial(accounts, Declaration(), (GdpTabicl.name, LdpTabicl.name)),
     "a wallet keeps its cap": wallet_cap,
