@@ -30,7 +30,7 @@ $(READY): $(DEMO_READY) requirements-dev.lock
 
 demo: export PYTHONDONTWRITEBYTECODE = # what it imports is compiled once, and nothing else
 demo: $(DEMO_READY) ## run both methods on bundled clinical data and write a report
-	DPICL_HOME=$(CURDIR)/.dpicl/demo DPICL_RUNS=.dpicl/runs $(BIN)/dpicl run demo
+	DPICL_HOME="$(CURDIR)/.dpicl/demo" DPICL_RUNS=.dpicl/runs $(BIN)/dpicl run demo
 
 TESTERS ?= 3 # on two cores: some wait for servers
 test: $(READY) ## run the tests of every change, in three processes

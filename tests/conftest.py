@@ -46,6 +46,7 @@ for _own, (_name, _folder) in OWN.items():
         atexit.register(shutil.rmtree, os.environ[_name], ignore_errors=True)
 
 WITNESSES = os.environ["XDG_CONFIG_HOME"]
+os.environ.setdefault("MPLCONFIGDIR", str(Path.home() / ".cache" / "matplotlib"))  # it has settings there too
 
 # Read when Prefect is imported, whichever test does that first: stages also work without a flow, and its console is a captured one.
 os.environ.setdefault("PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW", "ignore")

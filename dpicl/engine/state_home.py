@@ -19,6 +19,8 @@ from pathlib import Path
 
 from dpicl.errors import LedgerRefusedError, ParameterError, RunError
 
+_LONGEST = 400
+"""Bytes of a state home's path; a ledger's may have 512."""
 BEFORE = Path(".dpicl")
 """The state home of before, below the working directory; runs are still stored there."""
 LEDGER, KEY = "ledger.db", Path("keys") / "ledger.key"
@@ -67,12 +69,16 @@ def witness_folder() -> Path | None:
 
 
 def stated_home(name: str, stated: str) -> Path:
-    """The state home that a user names. Raises ParameterError: it goes by the working directory, each of which would have its own budgets."""
+    """The state home that a user names. Raises ParameterError: it goes by the working directory, each of which would have its own budgets; or
+    is too long.
+    """
     if not Path(stated).is_absolute():
         meant = Path(os.path.expandvars(os.path.expanduser(stated))).absolute()  # noqa: PTH111 - never fails
         raise ParameterError(
             name, repr(stated[:60]), f"an absolute path, or each working directory would have budgets of its own: perhaps {meant}"
         )
+    if len(os.fsencode(stated)) > _LONGEST:
+        raise ParameterError(name, stated[:60], f"a path of at most {_LONGEST} bytes, as SQLite opens no longer ones")
     return Path(stated).resolve()
 
 

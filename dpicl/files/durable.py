@@ -39,8 +39,12 @@ def write_new(path: Path, content: bytes) -> bool:
     return write_whole(path, lambda file: file.write(content))
 
 
-def write_whole(path: Path, write: Callable[[BinaryIO], object], *, mode: int = 0o600, replace: bool = False) -> bool:
+def write_whole(
+    path: Path, write: Callable[[BinaryIO], object], *, mode: int = 0o600, replace: bool = False, named_later: bool = False
+) -> bool:
     """Write a file that appears whole or not at all; False where one of that name is there already, which stays unless `replace`.
+
+    `named_later` leaves it to the system when the name is durable: after a power cut the file that was there may be there again.
 
     Raises:
         OSError: naming the file, the disk is full or the folder cannot be written; nothing is left behind.
@@ -57,7 +61,8 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object], *, mode: int = 
                 os.replace(temporary, path)
             else:
                 os.link(temporary, path)
-            sync_folder(path.parent)
+            if not named_later:
+                sync_folder(path.parent)
         except FileExistsError:
             return False
         finally:

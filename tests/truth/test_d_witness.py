@@ -271,6 +271,13 @@ def test_the_fix_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
             Settings.from_environment()
 
 
+def test_a_home_that_sqlite_cannot_open_is_refused_in_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DPICL_HOME", "/tmp/" + "x/" * 1500)
+    with pytest.raises(ParameterError, match="at most 400 bytes") as refused:
+        Settings.from_environment()
+    assert len(str(refused.value)) < 300
+
+
 @pytest.mark.parametrize("address", ["sqlite:///ledger.db", "sqlite:///./l.db", "sqlite+pysqlite:///a/b.db", "sqlite:///file:x?uri=true"])
 def test_a_ledger_that_goes_by_the_working_directory_is_refused(settings: Settings, address: str) -> None:
     with pytest.raises(ParameterError, match="DPICL_LEDGER=.*expected an absolute path"):
@@ -389,6 +396,8 @@ def test_the_check_of_the_state_names_it_and_a_backup_does_not_carry_it(settings
     (file,) = (settings.witnesses or Path()).glob("*.json")
     assert [one.is_fault for one in findings(settings) if one.path == str(file)] == [False]
     back_up(settings, tmp_path / "backup", tmp_path / "key")
+    with pytest.raises(ParameterError, match="expected a new file; this one is a whole backup of 20"):
+        back_up(settings, tmp_path / "backup", tmp_path / "key")
     assert not [name for name, _ in read_archive(tmp_path / "backup", read_key(tmp_path / "key")) if "witness" in name]
     shutil.rmtree(file.parent)
     assert any("no witness outside the state home yet" in one.rule for one in findings(settings))

@@ -154,7 +154,7 @@ class Witness:
         content = json.dumps({"sequence": head.sequence, "hash": head.hash, "home": self._home, "accounts": accounts})
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_whole(self.path, lambda file: file.write(content.encode()), replace=True)
+            write_whole(self.path, lambda file: file.write(content.encode()), replace=True, named_later=True)
         except OSError as error:
             self._warn(f"{self.path.parent}: {error.strerror}")
             return

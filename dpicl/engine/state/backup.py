@@ -26,9 +26,9 @@ from dpicl.engine.benchmarks import REGISTRY
 from dpicl.engine.open_ledger import ledger_file, open_ledger
 from dpicl.engine.receipts import CERTIFICATE, DRAFT, SUFFIX, released_folder
 from dpicl.engine.settings import Settings
-from dpicl.engine.state.sealed import made_key, read_key, write_archive
+from dpicl.engine.state.sealed import made_key, read_archive, read_key, write_archive
 from dpicl.engine.state_home import KEY, LEDGER, check_one_home, holds_ledger
-from dpicl.errors import LedgerRefusedError, ParameterError
+from dpicl.errors import DpiclError, LedgerRefusedError, ParameterError
 from dpicl.files.durable import write_whole
 
 MANIFEST = "backup.json"
@@ -71,7 +71,7 @@ def back_up(settings: Settings, target: Path, key_file: Path) -> Written:
     if not settings.ledger and not holds_ledger(settings.home):
         raise LedgerRefusedError(f"{settings.home}: no ledger to back up; expected a state home in which something was released")
     if target.exists():
-        raise ParameterError("backup", target.name, "a new file")
+        raise ParameterError("backup", target.name, f"a new file{_standing(target, key_file)}")
     for what, path in (("backup", target), ("key", key_file)):
         if path.resolve().is_relative_to(settings.home.resolve()):
             raise ParameterError(what, path.name, "a file outside the state home: who loses one of them would lose both")
@@ -91,6 +91,14 @@ def back_up(settings: Settings, target: Path, key_file: Path) -> Written:
     if not write_whole(target, lambda file: write_archive(file, key, contents)):
         raise ParameterError("backup", target.name, "a new file")
     return Written(manifest, key_made, target.stat().st_size, missing)
+
+
+def _standing(target: Path, key_file: Path) -> str:
+    """What is there already, where it is a whole backup, as of a command that was stopped in its last moment."""
+    with suppress(DpiclError, OSError):
+        (_, content), *_ = read_archive(target, read_key(key_file))
+        return f"; this one is a whole backup of {json.loads(content)['taken_utc']}"
+    return ""
 
 
 def _contents(settings: Settings, manifest: Manifest, copy: LedgerCopy, missing: list[str]) -> Iterator[tuple[str, bytes]]:
