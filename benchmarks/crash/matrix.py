@@ -44,6 +44,7 @@ SIDE_BY_SIDE = 3
 KEPT = Path(".dpicl/chaos")
 _PATIENCE = 30
 MODES = ("threads", "Dask")
+DEATHS = sized(STEPS, STEPS[:2])
 Mutation = Callable[[], None] | None
 Runner = Callable[[Scene, Mutation], Verdict]
 _starting = threading.Lock()
@@ -220,7 +221,7 @@ def run_matrix(schedules: int, seed: int = 0) -> dict[str, list[Verdict]]:
                 if backend == "SQLite" or url:
                     started = time.perf_counter()
                     journal = Journal(KEPT / f"{mode}-{backend}-{count}-{seed}-{code}.jsonl")
-                    found = play(made, draw_schedules(count, seed=seed), runner, url=url, journal=journal)
+                    found = play(made, draw_schedules(count, seed=seed, steps=DEATHS), runner, url=url, journal=journal)
                     verdicts[f"{mode} {backend}"] = found
                     print(f"{mode} on {backend}: {len(found)} schedules in {time.perf_counter() - started:.0f} s", flush=True)
     return verdicts
