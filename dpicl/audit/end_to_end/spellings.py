@@ -38,11 +38,11 @@ _STORE = {"AWS_ACCESS_KEY_ID": "audited", "AWS_SECRET_ACCESS_KEY": "audited", "A
 """Where nothing answers."""
 
 
-def one_cap(declaration: Declaration, spellings: Mapping[str, Spelling], *, first: Source | None = None) -> Broken:
+def one_cap(declaration: Declaration, spellings: Mapping[str, Spelling], *, first: Spelling | None = None) -> Broken:
     """The whole cap is spent by `first`, or as the contract says; then every spelling is refused for that."""
     with apart(replace(declaration, cap=1.0)) as world:
         world.put(base_rows(declaration), declaration.kind)
-        spending = protect(_METHOD, contract=_contract(world, declaration, "first", first))() if first else protect(_METHOD)()
+        spending = protect(_METHOD, contract=_contract(world, declaration, "first", first(world)))() if first else protect(_METHOD)()
         if spending.code:
             return [f"the first release is refused: {spending.err}"]
         broken = []
@@ -153,15 +153,13 @@ def databases() -> Broken:
 def servers(addresses: Mapping[str, str]) -> Broken:
     """One cap for a database of a server that holds the world's rows, by any of these addresses; the first one spends it."""
     spelt = {name: _at(lambda _, url=url: url) for name, url in addresses.items()}  # type: ignore[misc]
-    variable, address = f"{URL}_FIRST", next(iter(addresses.values()))
-    with patch.dict(os.environ, {variable: address}):
-        return one_cap(Declaration("query"), spelt, first={"query": {"url_env": variable, "sql": f"SELECT * FROM {NAME}"}})
+    return one_cap(Declaration("query"), spelt, first=next(iter(spelt.values())))
 
 
 def stores() -> Broken:
     """One cap for rows that were moved here from a bucket, and what is left there."""
     with patch.dict(os.environ, _STORE):
-        return one_cap(Declaration(), STORES, first={"file": _FILE, "moved_from": _PREFIX})
+        return one_cap(Declaration(), STORES, first=_said(file=_FILE, moved_from=_PREFIX))
 
 
 def frames() -> Broken:
