@@ -8,8 +8,8 @@ import time
 from benchmarks.figures import sized
 from flows.runtime import runtime
 
-MEASURED = {"datasets": ["blood", "heart"], "seeds": [0, 1]}
-BEFORE = {"datasets": ["blood"], "seeds": [2], "epsilons": [1.0], "shots": [1, 2]}
+MEASURED = {"datasets": ["blood", "heart"], "seeds": [0, 1], **sized({}, {"seeds": [0], "epsilons": [1.0], "shots": [1]})}
+BEFORE = {"datasets": ["blood"], "seeds": [2], "epsilons": [1.0], "shots": sized([1, 2], [1])}
 QUERIES = sized(30, 3)
 """Of a model that takes longer than the one with random weights."""
 
