@@ -34,6 +34,7 @@ _WORDS: Mapping[str, str] = {
     "UNIT": r"[a-z][a-z0-9_]*__[a-z][a-z0-9_]*__seed\d+",
     "STAGE": r"charge|reconstruct|label|score\d+|evaluate",
     "RELEASE": r"[0-9a-f]{64}",
+    "LEDGER": r"[0-9a-f]+",
     "NUMBER": r"\d+",
     "OUT": "|".join(map(re.escape, OUT_FILES)),
     "…": r".+",
@@ -184,19 +185,26 @@ HOME = (
         }.items()
     ),
 )
+WITNESS = (
+    Leaf("settings/dpicl/witness/LEDGER.json", "what a ledger has reached, and its accounts have spent", _STATE, "the holder"),
+    Leaf("settings/dpicl/witness/.lock", "a mark", _LOCKS, "the holder"),
+)
+"""In the user's settings, outside of the state home."""
 PARTS: Mapping[str, Sequence[Leaf]] = {
     "Streams": (*STREAMS, METRICS),
     "The orchestrator": ORCHESTRATED,
     "Files that were asked for": OUTS,
     "A run": RUNS,
     "The state home": HOME,
+    "The user's settings": WITNESS,
 }
 """All of them, by where they are seen."""
+_READER_OF: Mapping[str, Reader] = {"home": "the holder", "home/runs": "the holder", "settings": "anybody", "settings/dpicl": "anybody"}
 LEAVES = tuple(chain.from_iterable(PARTS.values()))
 TIMES = f"Times of files, and of the orchestrator's tasks, are {_TIMES}."
 NAMES = (
     "A word in capitals stands for a name: DATA_SET, RUN, UNIT (method, data set and seed), STAGE (one that reads no private row), RELEASE (a "
-    "digest of public facts), NUMBER, OUT (the file that was asked for); `…` stands for anything."
+    "digest of public facts), LEDGER (a keyed digest), NUMBER, OUT (the file that was asked for); `…` stands for anything."
 )
 """Of patterns."""
 
@@ -210,9 +218,9 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 @cache
 def _folders() -> frozenset[tuple[str, Reader]]:
-    """All folders that files on the list stand in; those of runs are for anybody."""
+    """All folders that files on the list stand in; those of runs, and of the user's settings above the witness, are for anybody."""
     above = {("/".join(leaf.pattern.split("/")[:depth]), leaf) for leaf in LEAVES for depth in range(1, leaf.pattern.count("/") + 1)}
-    return frozenset((folder, "the holder" if folder in ("home", "home/runs") else leaf.reader) for folder, leaf in above)
+    return frozenset((folder, _READER_OF.get(folder, leaf.reader)) for folder, leaf in above)
 
 
 def leaf_of(name: str) -> Leaf | None:

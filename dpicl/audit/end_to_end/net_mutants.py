@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -44,10 +43,10 @@ def _both_labels(rules_of: Any) -> Any:
     return _with_rule("both_labels", 1)(rules_of)
 
 
-@mistake("a database by its address", "spellings of an asset: databases", "database_addresses")
+@mistake("a database by its address", "spellings of an asset: databases", "_file_address")
 def _by_url(_: Any) -> Any:
     """An account is of an address as it is spelt."""
-    return lambda query, _dataset: (f"sqlite:{os.environ[query.url_env]}",)
+    return lambda address: f"sqlite:{address}"
 
 
 @mistake("a file by its path", "spellings of an asset: files", "payers_at", assets)

@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import pyarrow.csv as pa_csv
 import yaml
@@ -34,8 +33,6 @@ _SPENT = "of cap"
 """In the refusal of a charge."""
 _METHOD, _ROWS = GdpTabicl.name, MstTabicl.name
 """Of a contract, and of rows in memory."""
-_STORE = {"AWS_ACCESS_KEY_ID": "audited", "AWS_SECRET_ACCESS_KEY": "audited", "AWS_ENDPOINT_URL": "http://127.0.0.1:9"}
-"""Where nothing answers."""
 
 
 def one_cap(declaration: Declaration, spellings: Mapping[str, Spelling], *, first: Spelling | None = None) -> Broken:
@@ -108,9 +105,7 @@ FOLDERS: Mapping[str, Spelling] = {
 def _at(address: Callable[[World], str], prepare: Callable[[World], object] = lambda _: None) -> Spelling:
     def spelt(world: World) -> Source:
         prepare(world)
-        variable = f"{URL}_{len(os.environ)}"
-        os.environ[variable] = address(world)
-        return {"query": {"url_env": variable, "sql": f"SELECT * FROM {NAME}"}}
+        return {"query": {"url_env": world.address(address(world)), "sql": f"SELECT * FROM {NAME}"}}
 
     return spelt
 
@@ -158,8 +153,7 @@ def servers(addresses: Mapping[str, str]) -> Broken:
 
 def stores() -> Broken:
     """One cap for rows that were moved here from a bucket, and what is left there."""
-    with patch.dict(os.environ, _STORE):
-        return one_cap(Declaration(), STORES, first=_said(file=_FILE, moved_from=_PREFIX))
+    return one_cap(Declaration(), STORES, first=_said(file=_FILE, moved_from=_PREFIX))
 
 
 def frames() -> Broken:

@@ -39,6 +39,8 @@ NAME, URL, OUT = "shop", "DPICL_AUDITED_DATABASE", "out"
 """Of the contract and its rows; a variable with the address of a database; the folder of files that commands are asked for."""
 CATEGORIES: Mapping[str, Sequence[str]] = {"city": ("north", "south"), "member": ("no", "yes")}
 MISSING = "?"
+_STORE = {"AWS_ACCESS_KEY_ID": "audited", "AWS_SECRET_ACCESS_KEY": "audited", "AWS_ENDPOINT_URL": "http://127.0.0.1:9"}
+"""Of objects, where nothing answers."""
 FIRST_DAY = date(2031, 1, 1)
 """Of a horizon."""
 MOST_ROWS = 2
@@ -193,6 +195,12 @@ class World:
             if path not in kept:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
 
+    def address(self, url: str) -> str:
+        """A new variable with the address of a database, for as long as the world is entered."""
+        name = f"{URL}_{len(os.environ)}"
+        os.environ[name] = url
+        return name
+
     @contextmanager
     def entered(self) -> Iterator[None]:
         """Point this process's commands here, with nothing of the caller's own settings."""
@@ -205,7 +213,7 @@ class World:
         os.environ |= dict.fromkeys(("XDG_CONFIG_HOME", "APPDATA"), str(self.root / "settings"))  # where the witness is
         os.environ[URL] = f"sqlite:///{self.data / NAME}.db"
         elsewhere = {"TMPDIR": "tmp", "XDG_STATE_HOME": "user"}
-        os.environ.update({name: str(self.root / folder) for name, folder in elsewhere.items()})
+        os.environ.update({**_STORE, **{name: str(self.root / folder) for name, folder in elsewhere.items()}})
         (self.root / "tmp").mkdir(exist_ok=True)
         os.chdir(self.root)
         try:
