@@ -117,7 +117,10 @@ def convert(
     contract: ContractName,
     folder: Annotated[Path, typer.Argument(help="The folder as it is published: for `sroie`, with box/*.csv and key/*.json.")],
 ) -> None:
-    """Make a contract's files below DPICL_DATA from a published folder that is no file of records, once its rows are the published ones."""
+    """Make a contract's files from a published folder.
+
+    They are written below DPICL_DATA, once their rows are the published ones.
+    """
     from dpicl.contract import TextContract
     from dpicl.engine.converted import convert as convert_folder
 

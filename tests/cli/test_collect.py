@@ -116,13 +116,13 @@ def test_periods_of_two_levels_are_counted_apart_and_a_closed_one_stands(place: 
     assert f"600 counted, {600 + in_time:,} late" in run("days", *how, "--period", SECOND)[1]
 
 
-@pytest.mark.quick("typed2-expected a finite number > 0")
+@pytest.mark.quick("typed2-expected a number such as 10 or 0.5")
 @pytest.mark.parametrize(
     ("typed", "phrase"),
     [
         (("nowhere", "--epsilon", "8"), "nowhere: cannot be read"),
         (("reports", "--epsilon", "1"), "no report counts: 600 reports: 0 counted, 600 of another collection"),
-        (("reports", "--epsilon", "nan"), "expected a finite number > 0"),
+        (("reports", "--epsilon", "nan"), "expected a number such as 10 or 0.5"),
         (("reports", "--epsilon", "8", "--design", "all-columns"), "expected one of one-column, pairs, subset, agreement"),
         (("reports", "--epsilon", "8", "--about", "nothing"), "expected attributes of this table"),
         (("reports", "--epsilon", "8", "--sending-epsilon", "8"), "below the permanent answer's"),

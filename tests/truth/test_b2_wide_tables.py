@@ -185,6 +185,7 @@ def dpicl_(folder: Path, *typed: str) -> tuple[int, str, str]:
     environment = {
         "PATH": "/usr/bin",
         "DPICL_HOME": str(folder / "home"),
+        "XDG_CONFIG_HOME": str(folder / "settings"),
         "DPICL_CONTRACTS": str(folder / "contracts"),
         "DPICL_DATA": str(folder),
     }

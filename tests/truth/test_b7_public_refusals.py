@@ -317,6 +317,7 @@ def test_the_command_line_tells_the_person(tmp_path: Path) -> None:
     (tmp_path / "shop.csv").write_bytes(csv(frame(day="02/29/2024")))
     environment = {
         "PATH": "/usr/bin",
+        "XDG_CONFIG_HOME": str(tmp_path / "settings"),
         "DPICL_HOME": str(tmp_path / "home"),
         "DPICL_CONTRACTS": str(tmp_path / "contracts"),
         "DPICL_DATA": str(tmp_path),
@@ -332,7 +333,7 @@ def test_the_command_line_tells_the_person(tmp_path: Path) -> None:
 
 
 def test_an_option_is_named_as_it_was_typed(tmp_path: Path) -> None:
-    environment = {"PATH": "/usr/bin", "DPICL_HOME": str(tmp_path / "home")}
+    environment = {"PATH": "/usr/bin", "XDG_CONFIG_HOME": str(tmp_path / "settings"), "DPICL_HOME": str(tmp_path / "home")}
     for command, option in (
         ("protect", "--account"),
         ("synth", "--account"),

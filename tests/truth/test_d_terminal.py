@@ -136,6 +136,7 @@ def contract(folder: Path, name: str) -> None:
 def run(folder: Path, *typed: str) -> tuple[str, str]:
     environment = {
         "PATH": "/usr/bin",
+        "XDG_CONFIG_HOME": str(folder / "settings"),
         "DPICL_HOME": str(folder / "home"),
         "DPICL_CONTRACTS": str(folder / "contracts"),
         "DPICL_DATA": str(folder),

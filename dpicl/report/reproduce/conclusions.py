@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import stdtr
 
+from dpicl.methods import METHODS
 from dpicl.methods.published.cells import PrintedCell
 from dpicl.report import words
 from dpicl.report.compare.sides import Side
@@ -38,7 +39,7 @@ def between_models(cell: PrintedCell, made: Made) -> Verdict:
     """Table IV: p of a paired t-test over the epsilons of one data set, between the first two models."""
     if len(made.models) < 2:
         return Verdict(cell, "", NOT_RUN, ("it compares two models; expected --model A,B",))
-    pipeline = {"ldp_tabicl": "table-2-as-printed", "gdp_tabicl": "table-3-as-printed"}[cell.method]
+    pipeline = "table-2-as-printed" if METHODS[cell.method].trust == "local" else "table-3-as-printed"
     sides = [side for model in made.models[:2] if (side := made.runs.get((pipeline, model))) is not None]
     means = _by_epsilon(cell, sides) if len(sides) == 2 else None
     if means is None:

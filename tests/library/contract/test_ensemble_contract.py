@@ -34,6 +34,7 @@ RATES = {
     "amazon": (10, "1/95"),
     "dbpedia": (10, "1/14000"),
     "docstrings": (10, "1/50"),
+    "docvqa": (100, "2/195"),
     "mit_director": (20, "4/75"),
     "mit_genre": (20, "4/145"),
     "samsum": (100, "4/147"),

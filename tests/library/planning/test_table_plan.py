@@ -153,7 +153,7 @@ def test_what_the_contract_refuses_is_left_out_by_name() -> None:
     [
         (None, 1.0, {}, "rows=unknown: expected --rows NUMBER"),
         (0, 1.0, {}, "rows=0"),
-        (10, 0.0, {}, "epsilons=.0.0.: expected a number > 0"),
+        (10, 0.0, {}, "epsilons=.0.0.: expected a number >= 1e-06"),
         (10, math.inf, {}, "epsilons="),
         (10, 1.0, {"signal": "great"}, "signal='great': expected weak, medium, strong"),
         (10, 1.0, {"signal": 0.5}, "signal="),
