@@ -29,6 +29,7 @@ from dpicl.certificate.statement import Certificate
 from dpicl.contract.declared import Declared
 from dpicl.contract.load import contract_digest
 from dpicl.contract.models import Contract
+from dpicl.contract.text import TextContract
 from dpicl.engine.artefacts import finite
 from dpicl.engine.benchmarks import check_published, content_digest
 from dpicl.engine.files import harmless
@@ -59,8 +60,10 @@ _SIMULATED = "Its contract is a public benchmark: the noise is seeded, and anyon
 _HELD_OUT = "Rows that the contract's split holds out were not used."
 
 
-def formulas(contract: Contract) -> str:
+def formulas(contract: Contract | TextContract) -> str:
     """What to know of its rows in CSV, where every value stands as it is; follows from the contract, and is empty where there is nothing."""
+    if isinstance(contract, TextContract):  # a model may write anything
+        return "; a spreadsheet may take texts for formulas: import them as text"
     texts = {name: (name, *getattr(column, "categories", ())) for name, column in contract.columns.items()}
     named = ", ".join(name for name, some in texts.items() if any(harmless(text) != text for text in some))
     return f"; a spreadsheet would take texts of {named} for formulas: import them as text" if named else ""

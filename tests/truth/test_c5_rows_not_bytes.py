@@ -177,7 +177,7 @@ def test_a_file_that_cannot_be_read_says_so_beside_its_digest(tmp_path: Path, da
     contract = texts_of("sroie")
     place(tmp_path, contract, data_folder, lambda content, _: (".jsonl", b"no record\n"))
     with pytest.raises(
-        SourceError, match=r"sroie: train.jsonl: the file has sha256 .*; and it is refused: train.jsonl: 1 lines are no JSON object"
+        SourceError, match=r"sroie: train.jsonl: the file has sha256 .*; and it is refused: train.jsonl: some lines are no JSON object"
     ):
         load_texts(contract, data_folder=tmp_path)
 

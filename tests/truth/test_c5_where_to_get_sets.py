@@ -102,9 +102,7 @@ def test_phrases_of_tagged_words(line: str, slots: dict[str, list[str]]) -> None
 
 @pytest.mark.parametrize("line", ["a", "a:Q", ":O", "a:B", "a:O-X", "a:I-"])
 def test_words_without_a_tag_are_refused(line: str) -> None:
-    with pytest.raises(
-        DataError, match=r"x.tagged: 1 lines are no words with tags, line 2 first; expected `word:O` or `word:B-SLOT` of every word"
-    ):
+    with pytest.raises(DataError, match=r"x.tagged: some lines are no words with tags; expected `word:O` or `word:B-SLOT` of every word"):
         parse_records(f"fine:O\n{line}\n".encode(), ("text",), "x.tagged")
 
 

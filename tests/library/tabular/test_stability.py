@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -126,7 +127,18 @@ def test_rows_that_a_column_holds_out(tmp_path: Path, pair: tuple[list[Row], lis
 @given(neighbours())
 @common
 def test_rows_without_those_that_hold_the_missing_marker(tmp_path: Path, pair: tuple[list[Row], list[Row]]) -> None:
-    check_neighbours(from_csv(contract_of(lambda content: content["source"].update(missing="red")), tmp_path), *pair)
+    def change(content: dict[str, Any]) -> None:
+        content["source"]["missing"] = "red"
+        content["columns"]["colour"] = {"type": "category", "categories": ["green", "blue", "grey"]}
+        text = (
+            json.dumps(content)
+            .replace('[["red"], ["green"], ["blue"]]', '[["grey"], ["green"], ["blue"]]')
+            .replace('[["red"], "rest"]', '[["grey"], "rest"]')
+        )
+        content.update(json.loads(text))
+        content["groups"] = {int(k): keys for k, keys in content["groups"].items()}
+
+    check_neighbours(from_csv(contract_of(change), tmp_path), *pair)
 
 
 def test_a_permutation_fails_the_same_check(tmp_path: Path) -> None:
