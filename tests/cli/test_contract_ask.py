@@ -110,7 +110,7 @@ def test_gaps_dates_and_a_number_to_predict_can_be_answered(place: Place, capsys
         "date",
         "soon,later",
         "2015-01-01,2025-12-31",
-        "a: b",
+        "x" * 256,
         "real",
         "ignored",
         "",
