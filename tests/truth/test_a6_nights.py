@@ -161,7 +161,7 @@ def test_so_is_an_empty_text() -> None:
     content = lines([{**ONE, "head": "", "body": " "}, *records(3)])
     change: Callable[[dict[str, Any]], object] = lambda content: content.update(text="{body}")  # noqa: E731
     assert parse_texts(content, nightly(change), "x.jsonl").num_rows == 3
-    with pytest.raises(DataError, match="1 of 4 texts are empty"):
+    with pytest.raises(DataError, match="some texts are empty; expected something in every one$"):
         parse_texts(content, text_contract(change), "x.jsonl")
 
 
