@@ -26,6 +26,8 @@ from tests.harness import PRELOAD, last_written
 from tests.library.examples import random_table, small_contract
 
 ROOT = Path(__file__).resolve().parent.parent
+DATA = os.environ.get("DPICL_DATA") or ROOT.parent / "shared" / "data"
+"""As this process was told: the first test that needs it may work in a place of its own."""
 
 # The same examples on every machine, however slow, and more of them where all is tested; HYPOTHESIS_PROFILE=explore draws new ones.
 settings.register_profile("steady", max_examples=40, derandomize=True, deadline=None)
@@ -126,7 +128,7 @@ def own_witness(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 @pytest.fixture(scope="session")
 def data_folder() -> Path:
     """The folder of published data, from DPICL_DATA or beside the repository; skips without it."""
-    folder = Path(os.environ.get("DPICL_DATA") or ROOT.parent / "shared" / "data")
+    folder = Path(DATA)
     if not folder.is_dir():
         pytest.skip("the published data are not here; set DPICL_DATA")
     return folder
