@@ -12,10 +12,9 @@ import typer
 
 from dpicl.cli import names
 from dpicl.cli.options import MANY
-from dpicl.cli.terminal import console, new_table, note, say, split_values
+from dpicl.cli.terminal import console, new_table, note, say, split_values, typed_values
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError, ParameterError
-from dpicl.yaml_file import typed_value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,7 +67,7 @@ def reproduce(
         raise ParameterError("paper", paper, f"one of {', '.join(known)}")
     chosen = _chosen(known[paper], tables)
     lists = {"datasets": datasets, "epsilons": epsilons, "shots": shots, "seeds": seeds}
-    changes: dict[str, Any] = {key: [typed_value(one) for one in split_values(text)] for key, text in lists.items() if text is not None}
+    changes: dict[str, Any] = {key: typed_values(text) for key, text in lists.items() if text is not None}
     changes |= {} if queries is None else {"queries": queries}
     with Settings.from_environment().entered():
         campaign = Campaign(known[paper], chosen, name or paper, split_values(model), changes, tokens)

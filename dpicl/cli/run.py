@@ -22,10 +22,9 @@ from dpicl.cli.options import (
     named_model,
     typed_place,
 )
-from dpicl.cli.terminal import console, new_table, note, say, say_json, split_values
+from dpicl.cli.terminal import console, new_table, note, say, say_json, typed_values
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
-from dpicl.yaml_file import typed_value
 
 _Pipeline = Annotated[
     str | None,
@@ -100,9 +99,7 @@ def run(
     lists = {**many, "sampling_rates": sampling_rates}
     single = {"queries": queries, "draws": draws, "model": named_model(model, dtype, api), "generator": generator}
     others = {"embedder": embedder, "window": window, "anyway": anyway or None, "reports": typed_place(reports)}
-    changes = _given(
-        {name: text if text is None else [typed_value(one) for one in split_values(text)] for name, text in lists.items()} | single | others
-    )
+    changes = _given({name: text if text is None else typed_values(text) for name, text in lists.items()} | single | others)
     if as_json and not dry_run:
         raise DpiclError("--json needs --dry-run: what a run came to stands in its folder, in manifest.json and results.csv")
     if resume is not None:

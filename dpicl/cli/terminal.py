@@ -21,6 +21,7 @@ from rich.text import Text
 from dpicl.engine.settings import Settings
 from dpicl.engine.state_home import check_one_home
 from dpicl.printable import printable, unfiltered
+from dpicl.yaml_file import typed_value
 
 
 class _Terminal(Console):
@@ -172,6 +173,11 @@ def _shown(count: Count, look: Callable[[Count], object], every: float) -> Itera
 def split_values(text: str) -> list[str]:
     """The values of an option that takes several."""
     return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def typed_values(text: str) -> list[int | float | str]:
+    """The same, numbers among them as such."""
+    return [typed_value(part) for part in split_values(text)]
 
 
 def check_state() -> None:
