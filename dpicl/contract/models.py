@@ -148,6 +148,11 @@ class Contract(Declared):
         return () if self.source.missing is None else (self.source.missing,)
 
     @property
+    def tells_row_count(self) -> bool:
+        """See `Declared`: not where a word for a missing value leaves rows out."""
+        return super().tells_row_count and (self.privacy.budget.benchmark or not self.drops_marked_rows)
+
+    @property
     def drops_marked_rows(self) -> bool:
         """Whether a word for a missing value leaves rows out: one of a column that is not nullable."""
         gaps = {name for name, column in self.columns.items() if column.nullable}

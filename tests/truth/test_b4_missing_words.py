@@ -113,6 +113,18 @@ def test_names_of_releases_change_only_where_the_key_is_used() -> None:
     assert contract_digest(plain) != contract_digest(own)
 
 
+@pytest.mark.parametrize(
+    ("word", "nullable", "told"), [(None, (), True), ("?", (), False), ("?", ("x",), False), ("?", ("x", "y", "z"), True)]
+)
+def test_the_number_of_rows_is_not_told_where_a_word_leaves_some_out(word: str | None, nullable: Sequence[str], told: bool) -> None:
+    """Of exchanged rows it is public, else: whether one of them holds the word would be seen."""
+    number: Column = {"type": "integer", "bounds": [0, 9]}
+    columns = {name: {**column, "nullable": name in nullable} for name, column in {"x": number, "y": NO_YES, "z": number}.items()}
+    privacy = {"neighbours": "replace-one", "budget": {"epsilon": 5}}
+    contract = declared(number, missing=word, privacy=privacy, columns=columns)
+    assert contract.exchanges and contract.tells_row_count is told
+
+
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
     place = new_place(tmp_path / "place")

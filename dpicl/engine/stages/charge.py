@@ -8,8 +8,6 @@ release  the drafts go to the ledger, the first ones stand, journals are deleted
 from __future__ import annotations
 
 import hashlib
-import sys
-import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from time import monotonic
 from typing import Any
@@ -123,12 +121,10 @@ def _warn_if_changed(folder: UnitFolder, standing: Collection[str], drawn: Colle
     # an earlier version wrote a string, of another digest: it tells nothing
     if all(isinstance(one, str) or one == state for one in stated):
         return
-    sentence = (
+    tell_holder(
         f"{folder.unit.dataset}: its rows have changed since they were released from, and the release stands for its period; "
         f"a new period draws anew (`releases: {{every: month}}` in the contract, or --period)"
     )
-    if not tell_holder(sentence) and (hasattr(sys, "ps1") or "ipykernel" in sys.modules):
-        warnings.warn(sentence, stacklevel=1)
 
 
 @unit_stage("release", lambda folder: folder.method.artefact, "owner")
