@@ -49,7 +49,7 @@ class AimTabicl(MstTabicl):
     post_version = 3
     first_versions: ClassVar[tuple[int, ...]] = ()
     is_default = True
-    triples = True
+    triples, every_pair = True, False
     makes_series = is_default_of_series = False
 
     def measure(self, exact: ExactCounts, budget: StepBudget, stream: Stream) -> Counts:

@@ -69,6 +69,8 @@ class MstTabicl(CentralRows[Counts]):
     draw_stage, derive_stage = "measure", "reconstruct"
     triples = False
     """Whether three columns are counted together."""
+    every_pair = True
+    """Whether every pair of columns is looked at again for each column that joins."""
     makes_series = is_default_of_series = True
 
     def default_options(self, contract: Contract, stated: Mapping[str, Any], epsilon: float) -> dict[str, Any]:
@@ -80,7 +82,8 @@ class MstTabicl(CentralRows[Counts]):
         """A structure is chosen for a series, which has Gaussian noise. Raises ParameterError: the options say otherwise, or there are
         many columns.
         """
-        check_width(contract, self.name)
+        if self.every_pair:
+            check_width(contract, self.name)
         chosen = unit.chosen(self.options)
         if chosen.structure is not None and not self.is_series(contract):
             raise ParameterError(
