@@ -20,6 +20,7 @@ from dpicl.engine.plan import make_plan
 from dpicl.engine.run_folder import LOCK, read_plan
 from dpicl.engine.settings import Settings
 from dpicl.leaving import passing, sweep
+from dpicl.lm.models import make_ready
 from dpicl.pipeline import Unit
 from dpicl.report.load import load_run
 from dpicl.report.stages import report_steps
@@ -35,6 +36,8 @@ def do_run(
     note(f"run {folder.name}")
     plan, settings = read_plan(folder), Settings.current()
     units = plan.units
+    for spec in (plan.model, plan.writing_model):
+        make_ready(spec)
     if not units:  # a table of costs needs no workers
         call_all([report_steps(folder)])
         return folder

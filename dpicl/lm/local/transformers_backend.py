@@ -25,7 +25,7 @@ from dpicl.lm.local.chat import ChatTemplate, told_apart
 from dpicl.lm.local.generation import Writing, find_writing, generate
 from dpicl.lm.local.growing_rows import CachedSession, token_bytes
 from dpicl.lm.local.loading import ending_tokens, known_tokens, leading_tokens, load, vocabulary_of
-from dpicl.lm.local.model_files import Dtype, find_model_files, is_model_folder, model_digest
+from dpicl.lm.local.model_files import Dtype, find_model_files, is_model_folder, weights_digest
 from dpicl.lm.local.padded_reader import READ_AS, Places, read_padded
 from dpicl.lm.local.reading_mode import PROBE_TEXT, context_of, find_mode, find_pass, probe_length, probe_rows
 from dpicl.lm.local.tiny import UNTRAINED_NOTE
@@ -89,7 +89,7 @@ class TransformersScorer:
             name=self._name,
             kind=kind,
             revision=commit,
-            digest=model_digest(folder, commit),
+            digest=weights_digest(path_or_id, revision),
             trained=trained,
             trust=trust,
             note=getattr(self._model.config, "dpicl_note", "") if trained else UNTRAINED_NOTE,
