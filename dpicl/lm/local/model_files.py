@@ -16,7 +16,7 @@ Dtype = Literal["float32", "tf32", "bfloat16", "float16"]
 """Number format of a model's weights; `tf32` is float32 whose products a GPU rounds to ten bits, and float32 elsewhere."""
 
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
-_FETCHED = ["*.json", "*.safetensors", "*.model", "*.txt", "*.jinja"]
+FETCHED = ["*.json", "*.safetensors", "*.model", "*.txt", "*.jinja"]
 _NOT_FETCHED = ["consolidated*", "original/*", "onnx/*"]
 _DIGESTED = (".json", ".safetensors", ".model")
 _CHECKPOINTS = (".ckpt", ".safetensors")
@@ -50,7 +50,7 @@ def find_checkpoint(path: str) -> Path:
     return found[0]
 
 
-def find_model_files(path_or_id: str, revision: str | None, only: Sequence[str] = _FETCHED) -> tuple[Path, str]:
+def find_model_files(path_or_id: str, revision: str | None, only: Sequence[str] = FETCHED) -> tuple[Path, str]:
     """The folder with the model's files, and its revision.
 
     A hub id is fetched once and then read from the hub's cache; its revision is the
