@@ -12,7 +12,7 @@ from importlib.util import find_spec
 _EXTRAS = {
     "endpoint": ("httpx", "tenacity"),
     "evaluation": ("diffprivlib", "rapidfuzz", "rouge_score", "sacrebleu"),
-    "local": ("accelerate", "safetensors", "sentence_transformers", "torch", "transformers"),
+    "local": ("accelerate", "gguf", "safetensors", "sentence_transformers", "torch", "transformers"),
     "pipeline": ("dask", "distributed", "fastapi", "great_expectations", "matplotlib", "prefect", "prefect_dask", "prometheus_client"),
     "postgresql": ("psycopg",),
     "tabular": ("tabicl", "tabpfn"),

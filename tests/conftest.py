@@ -48,6 +48,9 @@ for _own, (_name, _folder) in OWN.items():
         atexit.register(shutil.rmtree, os.environ[_name], ignore_errors=True)
 
 WITNESSES = os.environ["XDG_CONFIG_HOME"]
+if "TESTERS_CACHE" not in os.environ:  # what is found of the models of tests is kept in nobody's cache
+    os.environ["TESTERS_CACHE"] = os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="dpicl-tests-cache-")
+    atexit.register(shutil.rmtree, os.environ["TESTERS_CACHE"], ignore_errors=True)
 os.environ.setdefault("MPLCONFIGDIR", str(Path.home() / ".cache" / "matplotlib"))  # it has settings there too
 
 # Read when Prefect is imported, whichever test does that first: stages also work without a flow, and its console is a captured one.

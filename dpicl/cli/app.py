@@ -27,7 +27,7 @@ from dpicl.cli.run import list_pipelines, run
 from dpicl.cli.series import series
 from dpicl.cli.state import state_app
 from dpicl.cli.stopping import INTERRUPTION, leave_to_python, stoppable
-from dpicl.cli.terminal import QUIET, check_state, say
+from dpicl.cli.terminal import QUIET, check_state, say, show_models
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError, ParameterError
 from dpicl.leaving import INTERRUPTED
@@ -94,6 +94,7 @@ def about(
     ] = False,
 ) -> None:
     """In-context learning on private tables and texts, with a differential-privacy guarantee."""
+    show_models()
     invoked = context.command.commands.get(context.invoked_subcommand or "") if isinstance(context.command, TyperGroup) else None
     if not getattr(getattr(invoked, "callback", None), "is_stoppable", False):  # those of servers and prompts clean up after themselves
         leave_to_python()

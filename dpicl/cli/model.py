@@ -1,4 +1,4 @@
-"""`dpicl model`: whether a model can be used, before a run."""
+"""`dpicl model`: a model's files, and whether it can be used, before a run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,24 @@ from dpicl.cli.terminal import console, new_table, say, say_json
 from dpicl.engine.settings import Settings
 from dpicl.errors import ModelRefusedError
 
-model_app = typer.Typer(help="Check models.", no_args_is_help=True)
+model_app = typer.Typer(help="Fetch and check models.", no_args_is_help=True)
+
+
+@model_app.command("fetch")
+def fetch(
+    model: Annotated[str, typer.Argument(help="`smollm2`, a GGUF file, a hub id org/name[@revision], or a name in pipelines.yaml.")],
+) -> None:
+    """Bring a model's files to this machine, as a run does when it first uses the model. Prints the folder that holds them."""
+    from dpicl.engine.plan import model_named
+    from dpicl.lm.local.model_files import find_model_files
+
+    spec = model_named(model, Settings.from_environment())
+    if spec.kind != "transformers":
+        raise ModelRefusedError(
+            f"model {spec.name!r} is of kind {spec.kind}, of which nothing is fetched; expected one of kind transformers"
+        )
+    folder, _ = find_model_files(spec.id or "", spec.revision)
+    say(str(folder))
 
 
 @model_app.command("check")
@@ -20,7 +37,8 @@ def check(
     model: Annotated[
         str,
         typer.Argument(
-            help="A name in pipelines.yaml, a folder, a hub id org/name[@revision], or a server's URL#MODEL.", autocompletion=names.models
+            help="`smollm2`, a name in pipelines.yaml, a folder, a GGUF file, a hub id org/name[@revision], or a server's URL#MODEL.",
+            autocompletion=names.models,
         ),
     ],
     dtype: ModelDtype = None,

@@ -31,6 +31,12 @@ def _methods() -> set[str]:
     return used | contributed("dpicl.methods").names
 
 
+def _models() -> list[str]:
+    from dpicl.lm.local.gguf_file import PACKAGED
+
+    return [*_declared("models"), *PACKAGED]
+
+
 def _completing(names: Callable[[], Iterable[str]], *, many: bool = False) -> Callable[[str], list[str]]:
     """What completes a name, or the last of several with commas between them; nothing where the names cannot be read."""
 
@@ -50,6 +56,6 @@ def _contracts() -> list[str]:
 accounts = _completing(_accounts)
 contracts, many_contracts = _completing(_contracts), _completing(_contracts, many=True)
 methods, many_methods = _completing(_methods), _completing(_methods, many=True)
-models = _completing(lambda: _declared("models"))
+models = _completing(_models)
 pipelines = _completing(lambda: _declared("pipelines"))
 runs = _completing(lambda: (folder.parent.name for folder in Settings.from_environment().runs.glob("[!.]*/plan.json")))

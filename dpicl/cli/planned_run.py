@@ -12,14 +12,16 @@ from dpicl.cli.budget import warn_of_caps
 from dpicl.cli.executors import Execute
 from dpicl.cli.stopping import when_stopped
 from dpicl.cli.terminal import Count, counted, note
-from dpicl.engine.artefacts import PROMPTS, RESULTS, WRITING
+from dpicl.engine.artefacts import PART, PROMPTS, RESULTS, WRITING
 from dpicl.engine.execute import call_all
 from dpicl.engine.files import read_json
 from dpicl.engine.payers import plan_accounts
 from dpicl.engine.plan import make_plan
-from dpicl.engine.run_folder import LOCK, read_plan
+from dpicl.engine.run_folder import LOCK, Plan, read_plan
 from dpicl.engine.settings import Settings
+from dpicl.engine.stages.probe import PROBE
 from dpicl.leaving import passing, sweep
+from dpicl.lm.models import make_ready
 from dpicl.pipeline import Unit
 from dpicl.report.load import load_run
 from dpicl.report.stages import report_steps
@@ -35,6 +37,8 @@ def do_run(
     note(f"run {folder.name}")
     plan, settings = read_plan(folder), Settings.current()
     units = plan.units
+    for spec in (plan.model, plan.writing_model):
+        make_ready(spec)
     if not units:  # a table of costs needs no workers
         call_all([report_steps(folder)])
         return folder
@@ -43,7 +47,7 @@ def do_run(
     sweep(settings.private_home)
     with (
         passing(*private, lock=folder / LOCK),
-        counted("running", "cells", partial(_look, folder, units)) as count,
+        counted("running", "cells", partial(_look, folder, plan)) as count,
     ):  # a resumed run reads the rows again
         execute(folder, pipeline, changes, workers or os.cpu_count() or 1, partial(setattr, count, "doing"))
         count.doing = "done"
@@ -55,12 +59,23 @@ def story_of(folder: Path) -> list[str]:
     return story(load_run(folder)) if read_plan(folder).units else []  # a table of costs releases nothing
 
 
-def _look(folder: Path, units: Mapping[str, Unit], count: Count) -> None:
-    """Finished cells in the run's folder; of a model that reads private rows, how far it is."""
+def _look(folder: Path, plan: Plan, count: Count) -> None:
+    """Finished cells in the run's folder, and how far a model is: that is opened, that reads private rows, or answers public queries."""
+    units = plan.units
     count.update(_done(folder, units), sum(_cell_count(unit) + 1 for unit in units.values()))
-    running = (path for path in folder.glob(f"{WRITING}/*.json") if not (folder / "units" / path.stem / PROMPTS).exists())
+    if not (folder / PROBE).exists():
+        names = dict.fromkeys((plan.model.name, plan.writing_model.name))
+        count.detail = f"opening and checking {' and '.join(names)}"
+        return
+    running = (path for path in folder.glob(f"{WRITING}/*.json") if not _is_over(folder, path.stem))
     done, most, what = min(((state["done"], state["of"], state["what"]) for state in map(read_json, running)), default=(0, 0, ""))
     count.detail = f"{what} {done} of {most}" if what else ""
+
+
+def _is_over(folder: Path, name: str) -> bool:
+    """Whether what a file of progress shows is done: a unit's texts stand in its prompts, the answers to a part of it in its results."""
+    key, part, _ = name.partition(PART)
+    return (folder / "units" / key / (RESULTS if part else PROMPTS)).exists()
 
 
 def _cell_count(unit: Unit) -> int:

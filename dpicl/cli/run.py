@@ -36,7 +36,8 @@ _Pipeline = Annotated[
 _Model = Annotated[
     str | None,
     typer.Option(
-        help="A name in pipelines.yaml, a folder, a hub id org/name[@revision], or a server's URL#MODEL.", autocompletion=names.models
+        help="`smollm2`, a name in pipelines.yaml, a folder, a GGUF file, a hub id org/name[@revision], or a server's URL#MODEL.",
+        autocompletion=names.models,
     ),
 ]
 _Generator = Annotated[
@@ -131,18 +132,20 @@ def list_pipelines(as_json: AsJson = False) -> None:
     from dpicl.cli.json_output.plans import Listing
     from dpicl.contract.base import TODAY
     from dpicl.engine.pipelines import Pipeline, load_pipelines
+    from dpicl.lm.local.gguf_file import PACKAGED
 
     pipelines = load_pipelines(Settings.from_environment().pipelines)
     listed = {
         name: {one: getattr(pipeline, one) for one, field in Pipeline.model_fields.items() if field.exclude}
         for name, pipeline in pipelines.pipelines.items()
     }
+    models = list(dict.fromkeys([*pipelines.models, *PACKAGED]))
     if as_json:
         shown = [
             {"name": name, **pipeline.model_dump(mode="json", context=TODAY), **listed[name]}
             for name, pipeline in pipelines.pipelines.items()
         ]
-        say_json(Listing(shown, list(pipelines.models)))
+        say_json(Listing(shown, models))
         return
     table = new_table("pipeline", "what it runs", "takes", "needs")
     table.columns[0].no_wrap = True
@@ -153,6 +156,6 @@ def list_pipelines(as_json: AsJson = False) -> None:
             if about["group"] == group:
                 table.add_row(f"  {name}", pipelines.pipelines[name].title, about["takes"], about["needs"])
     console.print(table)
-    say(f"models: {', '.join(pipelines.models)}, a folder, a hub id org/name[@revision], or a server's URL#MODEL")
+    say(f"models: {', '.join(models)}, a folder, a GGUF file, a hub id org/name[@revision], or a server's URL#MODEL")
     say(*(f"scheduled: {name}, {one.schedule.cron} {one.schedule.timezone}" for name, one in pipelines.pipelines.items() if one.schedule))
     note("`dpicl data fetch NAME` downloads a table, texts are put below DPICL_DATA; `dpicl data list` shows what is here")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 import shutil
 import sys
@@ -67,6 +68,20 @@ def note(*sentences: str, to: Console = console) -> None:
     """Print what is neither the result nor an error, unless --quiet was given."""
     if not QUIET.is_set():
         say(*sentences, to=to)
+
+
+class _Notes(logging.Handler):
+    """What is told of models, as notes on standard error."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        note(record.getMessage(), to=errors)
+
+
+def show_models() -> None:
+    """From now on say what is done to get and check a model; where logs are JSON they say it."""
+    log = logging.getLogger("dpicl.models")
+    if not log.handlers and Settings.from_environment().logs != "json":
+        log.addHandler(_Notes())
 
 
 def new_table(*heads: str) -> Table:

@@ -23,9 +23,9 @@ from dpicl.methods.public_questions import IN_PROCESS, check_scores, check_votes
 
 _EXAMPLE = "This person is {} years old and works as a clerk. Does this person earn more than $50,000? Yes or No? Answer:"
 PROMPTS = [
-    prompt([_EXAMPLE.format(30 + 7 * line) + CONTINUATIONS[line % 2] for line in range(shots)], _EXAMPLE.format(41)) for shots in (0, 1, 4)
+    prompt([_EXAMPLE.format(30 + 7 * line) + CONTINUATIONS[line % 2] for line in range(shots)], _EXAMPLE.format(41)) for shots in (0, 1, 2)
 ]
-PROMPTS += [prompt([_EXAMPLE.format(30 + 7 * line) + CONTINUATIONS[line % 2] for line in range(4)], _EXAMPLE.format(63))]
+PROMPTS += [prompt([_EXAMPLE.format(30 + 7 * line) + CONTINUATIONS[line % 2] for line in range(2)], _EXAMPLE.format(63))]
 """Of several lengths, and two that share a beginning."""
 _BEGUN = (" 1", " 10", " 100")
 _RULE = VoteRule("probability", 30, 1 << 20)
@@ -111,7 +111,7 @@ def _exclusive(scorer: Scorer, spec: ModelSpec) -> Step:
         if spec.kind == "endpoint":
             return Step(check, True, f"no: {error}")
         raise
-    check_scores(scorer.description, alone, scorer.score(PROMPTS, _BEGUN)[:2], tolerance=tolerance_of(spec))
+    check_scores(scorer.description, alone, scorer.score(PROMPTS[:3], _BEGUN)[:2], tolerance=tolerance_of(spec))
     return Step(check, True, "with what ends them")
 
 

@@ -15,7 +15,8 @@ from dpicl.errors import ModelError, ModelRefusedError, PrivacyError
 from dpicl.files.shipped import checked
 from dpicl.installed import extra_of, importing
 from dpicl.lm.local.config_file import kept_dtype, quantisation, read_config
-from dpicl.lm.local.model_files import Dtype, files_digest, find_checkpoint, find_model_files, model_digest
+from dpicl.lm.local.gguf_file import is_gguf
+from dpicl.lm.local.model_files import Dtype, files_digest, find_checkpoint, find_model_files, weights_digest
 from dpicl.lm.requests import HashScorer, Scorer
 from dpicl.lm.spec import ModelSpec, Wanted
 from dpicl.lm.tables import TabularModel
@@ -83,13 +84,19 @@ def fingerprint_of(spec: ModelSpec, *, corpus: Sequence[str]) -> str:
         ModelError: the model's files are missing.
     """
     if spec.kind in ("transformers", "bundled"):
-        files = find_model_files(spec.id or str(checked("lm/bundled", BUNDLED)), spec.revision)
-        return " ".join([model_digest(*files), number_format(spec), *(["chat"] if spec.api == "chat" else [])])
+        digest = weights_digest(spec.id or str(checked("lm/bundled", BUNDLED)), spec.revision)
+        return " ".join([digest, number_format(spec), *(["chat"] if spec.api == "chat" else [])])
     if spec.kind == "tabular":
         return files_digest([find_checkpoint(str(spec.id))], "")
     asked = ["chat"] if spec.kind == "endpoint" and spec.api == "chat" else []
     made_of = json.dumps([spec.kind, spec.url, spec.id, *asked, *(corpus if spec.kind == "tiny" else ())])
     return hashlib.sha256(made_of.encode()).hexdigest()
+
+
+def make_ready(spec: ModelSpec) -> None:
+    """Get a model that is one file, and write it out, where that was not done yet: in this process, which shows it. Raises ModelError: it fails."""
+    if spec.kind == "transformers" and is_gguf(spec.id or ""):
+        find_model_files(spec.id or "", spec.revision)
 
 
 def number_format(spec: ModelSpec) -> str:
@@ -98,7 +105,7 @@ def number_format(spec: ModelSpec) -> str:
     Raises:
         ModelError: its config is missing.
     """
-    if spec.kind != "transformers":
+    if spec.kind != "transformers" or is_gguf(spec.id or ""):
         return "float32" if spec.dtype == "auto" else spec.dtype
     config = read_config(spec.id or "", spec.revision)
     return " ".join([kept_dtype(config) if spec.dtype == "auto" else spec.dtype, *filter(None, [quantisation(config)])])

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from dpicl.errors import ModelError, ModelRefusedError
 from dpicl.lm.endpoint.address import check_address
+from dpicl.lm.local.gguf_file import PACKAGED, is_gguf
 from dpicl.lm.local.model_files import HUB_ID, is_checkpoint, is_model_folder
 from dpicl.lm.requests import Trust
 
@@ -40,7 +41,7 @@ class ModelSpec(BaseModel):
     kind: Literal["bundled", "tiny", "transformers", "endpoint", "tabular", "fake"]
     """What kind of model it is."""
     id: str | None = None
-    """A folder with config.json, or `org/name` on the hub; for an endpoint, the server's name for the model; for a tabular model, the file
+    """A folder with config.json, a GGUF file, or `org/name` on the hub; for an endpoint, the server's name for the model; for a tabular model, the file
     of its weights, or a folder that holds this one.
     """
     revision: str | None = None
@@ -111,7 +112,7 @@ def with_changes(name: str, dtype: str | None, api: str | None) -> str:
 
 
 def resolve_model(name: str, registry: Mapping[str, ModelSpec]) -> ModelSpec:
-    """The model that a user means by `name`: a registry name, a folder, a tabular model's file, `org/name[@revision]`, or `URL#MODEL`; each
+    """The model that a user means by `name`: a registry name, a packaged one, a folder, a GGUF file, a tabular model's file, `org/name[@revision]`, or `URL#MODEL`; each
     may end in changes of its entry, such as `?dtype=bfloat16&api=chat`.
 
     Raises:
@@ -126,8 +127,9 @@ def resolve_model(name: str, registry: Mapping[str, ModelSpec]) -> ModelSpec:
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
         raise ModelRefusedError(f"model {spec.name!r}: {'.'.join(map(str, first['loc']))}: {first['msg'].removeprefix('Value error, ')}")
-    if name in registry:
-        return registry[name]
+    named = {**{one.name: ModelSpec(name=one.name, kind="transformers", id=one.id) for one in PACKAGED.values()}, **registry}
+    if name in named:
+        return named[name]
     if name.lower().startswith(("http://", "https://")):
         url, _, model = name.partition("#")  # no key, and not trusted with private rows; an entry of the registry may allow more
         try:
@@ -138,12 +140,17 @@ def resolve_model(name: str, registry: Mapping[str, ModelSpec]) -> ModelSpec:
     if is_model_folder(name):
         folder = Path(name).expanduser().resolve()
         return ModelSpec(name=folder.name, kind="transformers", id=str(folder))
+    if is_gguf(name):
+        file = Path(name).expanduser().resolve()
+        return ModelSpec(name=file.stem, kind="transformers", id=str(file))
     if is_checkpoint(name):
         file = Path(name).expanduser().resolve()
         return ModelSpec(name=file.stem, kind="tabular", id=str(file))
     hub_id, _, revision = name.partition("@")
     if HUB_ID.fullmatch(hub_id):
         return ModelSpec(name=hub_id, kind="transformers", id=hub_id, revision=revision or None)
-    known = ", ".join(sorted(registry)) or "no name, because the registry is empty"
+    known = ", ".join(sorted(named))
     kind = ModelError if os.sep in name else ModelRefusedError
-    raise kind(f"model {name!r} is unknown; expected {known}, a folder with config.json, a hub id org/name[@revision], or {ENDPOINT_FORM}")
+    raise kind(
+        f"model {name!r} is unknown; expected {known}, a folder with config.json, a GGUF file, a hub id org/name[@revision], or {ENDPOINT_FORM}"
+    )

@@ -147,6 +147,7 @@ RUNS = (
         }.items()
     ),
     _of_run("units/UNIT/baselines.json", "classifiers on released rows and public queries", f"{_DERIVED}; of private rows none"),
+    _of_run("progress/UNIT.partNUMBER.json", "how many public queries a model has answered so far", _FACTS, is_compared=False),
     _of_run("progress/UNIT.json", "length of the longest text so far", f"{_PAID}: the release holds it too", is_compared=False),
     _of_run("timings/UNIT/STAGE.json", "how long a stage took that reads no private row", f"{_FACTS}, and of what was released"),
     *(_of_run(f"timings/DATA_SET/{name}.json", f"how long {what} were read", _FACTS) for name, what in _PUBLIC_ROWS.items()),

@@ -138,8 +138,8 @@ def release(folder: UnitFolder) -> str:
     return f"{len(published)} releases"
 
 
-def progress_writer(folders: Sequence[UnitFolder], what: str) -> Callable[[int, int], None]:
-    """Write, once a second, how much of what there is of these units is done: for people who wait."""
+def progress_writer(folders: Sequence[UnitFolder], what: str, part: str = "") -> Callable[[int, int], None]:
+    """Write, once a second, how much of what there is of these units, or of this part of them, is done: for people who wait."""
     written = 0.0
 
     def write(done: int, most: int) -> None:
@@ -147,6 +147,6 @@ def progress_writer(folders: Sequence[UnitFolder], what: str) -> Callable[[int, 
         if monotonic() - written > 1 or done == most:
             written = monotonic()
             for folder in folders:
-                write_json(folder.run / WRITING / f"{folder.unit.key}.json", {"what": what, "done": done, "of": most}, replace=True)
+                write_json(folder.run / WRITING / f"{folder.unit.key}{part}.json", {"what": what, "done": done, "of": most}, replace=True)
 
     return write

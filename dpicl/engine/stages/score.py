@@ -8,7 +8,7 @@ one epsilon share their beginnings and are scored together, always all of them.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,11 +17,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpicl.engine.artefacts import PROMPTS, read_queries, read_released, read_split, read_texts, stored_prompts
+from dpicl.engine.artefacts import PART, PROMPTS, read_queries, read_released, read_split, read_texts, stored_prompts
 from dpicl.engine.files import PRIVATE_MODE, PUBLIC_MODE, read_arrays, write_arrays, write_json
 from dpicl.engine.models import scorer_of, tabular_model_of
 from dpicl.engine.run_folder import UnitFolder, open_unit, read_plan
 from dpicl.engine.stage import clean_errors, stage, timed, unit_stage
+from dpicl.engine.stages.charge import progress_writer
 from dpicl.engine.table_files import read_table, write_row_groups
 from dpicl.lm.egress import check_egress
 from dpicl.lm.isolation import isolated_answers, public_answer
@@ -166,20 +167,22 @@ def score(run: str, unit_key: str, part: int) -> str:
                 _score_rows(folder, {cell: number for group in missing for number, cell in group.items()})
             else:
                 scorer = scorer_of(folder.run, folder.settings, METHODS[folder.unit.method].answers.wanted_of(folder.declared))
+                shows = progress_writer([folder], "answering, query", f"{PART}{part}")
                 for group in missing:
-                    _score_group(folder, scorer, group)
+                    _score_group(folder, scorer, group, shows)
     return f"{sum(map(len, missing))} of {sum(map(len, mine))} cells now"
 
 
-def _score_group(folder: UnitFolder, scorer: Scorer, group: Group) -> None:
-    """All cells of a group are scored at once: they have one epsilon, and so one trust."""
+def _score_group(folder: UnitFolder, scorer: Scorer, group: Group, shows: Callable[[int, int], None]) -> None:
+    """All cells of a group are scored at once: they have one epsilon, and so one trust. How many public queries are answered is shown."""
     prompts = read_prompts(folder, {cell.key for cell in group.values()})
     texts, answers = [text for cell in group.values() for text in prompts.get(cell.key, ())], METHODS[folder.unit.method].answers
     first, cell = next(iter(group.items()))
     if folder.declared.evaluation == "charged":
         scores = _private_scores(folder, scorer, texts, cell)
     else:
-        scores = answers.ask_cell(scorer, texts, folder.declared, cell)
+        shows(0, len(texts))
+        scores = answers.ask_cell(scorer, texts, folder.declared, cell, progress=lambda done: shows(done, len(texts)))
         if isinstance(scorer, Tallying):
             tally = scorer.tally(texts, answers.continuations_of(folder.declared))
             write_json(_cell_file(folder, first).with_suffix(".json"), tally, replace=True)

@@ -1,7 +1,7 @@
 """A Llama's pass over a packed row on a CPU, by its own weights, without what nobody asks for.
 
 A small model's time goes to many small steps between its products. Here the last layer works for the tokens that are asked for
-alone, positions are turned in place, and no module is called. `reading_mode.find_pass` takes it where it gives what plain
+alone, positions are turned in place, and no module is called. `reading_mode.find` takes it where it gives what plain
 prompts give.
 
     h <- E[tokens];  for every layer:   h <- h + O attend(R Q n(h), R K n(h), V n(h));   h <- h + D (silu(G n(h)) U n(h))

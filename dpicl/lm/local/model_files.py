@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dpicl.errors import ModelError, ModelRefusedError
+from dpicl.lm.local.gguf_file import gguf_digest, gguf_folder, is_gguf
 
 Dtype = Literal["float32", "tf32", "bfloat16", "float16"]
 """Number format of a model's weights; `tf32` is float32 whose products a GPU rounds to ten bits, and float32 elsewhere."""
 
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
-_FETCHED = ["*.json", "*.safetensors", "*.model", "*.txt", "*.jinja"]
+FETCHED = ["*.json", "*.safetensors", "*.model", "*.txt", "*.jinja"]
 _NOT_FETCHED = ["consolidated*", "original/*", "onnx/*"]
 _DIGESTED = (".json", ".safetensors", ".model")
 _CHECKPOINTS = (".ckpt", ".safetensors")
@@ -49,11 +50,11 @@ def find_checkpoint(path: str) -> Path:
     return found[0]
 
 
-def find_model_files(path_or_id: str, revision: str | None, only: Sequence[str] = _FETCHED) -> tuple[Path, str]:
+def find_model_files(path_or_id: str, revision: str | None, only: Sequence[str] = FETCHED) -> tuple[Path, str]:
     """The folder with the model's files, and its revision.
 
     A hub id is fetched once and then read from the hub's cache; its revision is the
-    commit. A folder has the revision that the caller gives it, or none.
+    commit. A folder has the revision that the caller gives it, or none. A GGUF file is written out as one.
 
     Args:
         only: patterns of the files that are needed.
@@ -64,8 +65,12 @@ def find_model_files(path_or_id: str, revision: str | None, only: Sequence[str] 
     """
     if is_model_folder(path_or_id):
         return Path(path_or_id).expanduser(), revision or ""
+    if is_gguf(path_or_id):
+        return gguf_folder(path_or_id), revision or ""
     if not HUB_ID.fullmatch(path_or_id):
-        raise ModelError(f"model folder {path_or_id!r} holds no config.json; expected a model folder or a hub id such as org/name")
+        raise ModelError(
+            f"model folder {path_or_id!r} holds no config.json; expected a model folder, a GGUF file or a hub id such as org/name"
+        )
     from huggingface_hub import HfApi, errors, snapshot_download
 
     kind: type[ModelError] = ModelRefusedError
@@ -99,6 +104,11 @@ def _answers(ask: Callable[[], object], errors: Any) -> bool:
     except Exception:  # noqa: BLE001 - a hang-up is an error of whichever HTTP client the hub's library uses
         return False
     return True
+
+
+def weights_digest(path_or_id: str, revision: str | None) -> str:
+    """What names a model's weights: sha256 of a GGUF file, else `model_digest`. Raises ModelError: its files are missing."""
+    return gguf_digest(path_or_id) if is_gguf(path_or_id) else model_digest(*find_model_files(path_or_id, revision))
 
 
 def model_digest(folder: Path, revision: str) -> str:

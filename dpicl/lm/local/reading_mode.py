@@ -38,8 +38,21 @@ Place = tuple[int, int]
 Reading = Iterator[tuple[Places, torch.Tensor]]
 
 
-def find_mode(model: Any, name: str, probe: Tokens, device: torch.device, *, share: bool) -> tuple[ReadingMode, bool]:
-    """How rows are read, and whether shared beginnings may be read once; the model attends so from here on.
+@dataclass(frozen=True)
+class Finding:
+    """How a model is read: rows in this mode, whether shared beginnings are read once, and whether by a faster pass than transformers' own."""
+
+    mode: ReadingMode
+    shares: bool
+    own_pass: bool
+
+    def applied(self, model: Any) -> bool:
+        """Let a model attend so from here on; whether it does."""
+        return not self.shares or _attend(model, NAME)
+
+
+def find(model: Any, name: str, probe: Tokens, device: torch.device, *, share: bool) -> Finding:
+    """How a model is read; it attends so from here on.
 
     Args:
         probe: tokens of a public text, as many as `probe_length` says.
@@ -58,7 +71,8 @@ def find_mode(model: Any, name: str, probe: Tokens, device: torch.device, *, sha
             continue
         for mode in modes:
             if judge.agrees(partial(read_padded, model, rows, _wanted(rows), mode=mode, **limits)):
-                return mode, attention == NAME
+                shares = attention == NAME
+                return Finding(mode, shares, shares and _passes(judge, device))
     raise ModelError(f"model {name!r} is a {type(model).__name__} that answers the same prompt in several ways; expected another model")
 
 
@@ -94,21 +108,16 @@ def _judge(model: Any, name: str, rows: Sequence[Tokens], options: dict[str, Any
         return _Judge(model, rows, read(EXACT), own)
 
 
-def _shares(judge: _Judge, device: torch.device) -> bool:
+def _shares(judge: _Judge, device: torch.device, own_pass: Pass | None = None) -> bool:
     """Whether a tree gives what plain prompts give: in short batches, which remember, and in one, which fills several blocks of a GPU."""
-    asked = (judge.model, judge.rows, _wanted(judge.rows))
-    return all(judge.agrees(partial(read_shared, *asked, device=device, token_budget=budget)) for budget in (_BUDGET, _WHOLE))
+    read = partial(read_shared, judge.model, judge.rows, _wanted(judge.rows), device=device, own_pass=own_pass)
+    return all(judge.agrees(partial(read, token_budget=budget)) for budget in (_BUDGET, _WHOLE))
 
 
-def find_pass(model: Any, probe: Tokens, device: torch.device) -> Pass | None:
-    """A faster pass over packed rows than transformers' own, of a model whose beginnings are shared: where it gives the same."""
-    own, rows = LlamaPass.of(model), probe_rows(probe)
-    if own is None:
-        return None
-    read = partial(read_shared, model, rows, _wanted(rows), device=device)
-    plain = {place: row for places, part in read(token_budget=_WHOLE) for place, row in zip(places, part, strict=True)}
-    agrees = all(_all(partial(read, token_budget=budget, own_pass=own), plain, _close) for budget in (_BUDGET, _WHOLE))
-    return own if agrees else None
+def _passes(judge: _Judge, device: torch.device) -> bool:
+    """Whether there is a faster pass over packed rows than transformers' own, which gives what plain prompts give."""
+    own = LlamaPass.of(judge.model)
+    return own is not None and _shares(judge, device, own)
 
 
 def probe_length(config: Any) -> int:

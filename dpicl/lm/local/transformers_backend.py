@@ -23,11 +23,14 @@ from dpicl.errors import ModelError, TooLongError
 from dpicl.lm.local.batching import Row, rows_of
 from dpicl.lm.local.chat import ChatTemplate, told_apart
 from dpicl.lm.local.generation import Writing, find_writing, generate
+from dpicl.lm.local.gguf_file import log
 from dpicl.lm.local.growing_rows import CachedSession, token_bytes
+from dpicl.lm.local.kept_check import KeptCheck
+from dpicl.lm.local.llama_pass import LlamaPass
 from dpicl.lm.local.loading import ending_tokens, known_tokens, leading_tokens, load, vocabulary_of
-from dpicl.lm.local.model_files import Dtype, find_model_files, is_model_folder, model_digest
+from dpicl.lm.local.model_files import Dtype, find_model_files, is_model_folder, weights_digest
 from dpicl.lm.local.padded_reader import READ_AS, Places, read_padded
-from dpicl.lm.local.reading_mode import PROBE_TEXT, context_of, find_mode, find_pass, probe_length, probe_rows
+from dpicl.lm.local.reading_mode import PROBE_TEXT, context_of, find, probe_length, probe_rows
 from dpicl.lm.local.tiny import UNTRAINED_NOTE
 from dpicl.lm.local.tree_attention import NotShareable
 from dpicl.lm.local.tree_reader import read_shared
@@ -72,6 +75,8 @@ class TransformersScorer:
     ) -> None:
         folder, commit = find_model_files(path_or_id, revision)
         self._name = name or (folder.name if is_model_folder(path_or_id) else path_or_id)
+        self._tell = log.info if kind == "transformers" else log.debug  # the others are small
+        self._tell("model %s: opening it", self._name)
         self._tokenizer, self._model = load(folder, self._name, dtype, device)
         self.device: torch.device = self._model.device
         self._token_budget = token_budget or _TOKEN_BUDGET[self.device.type]
@@ -82,14 +87,20 @@ class TransformersScorer:
         self._vocabulary = vocabulary_of(self._model, self._name)  # a token from here on would end a GPU's work for good
         length = probe_length(self._model.config)
         self._probe: Tokens = tuple(token % self._vocabulary for token in (self.leading + self.encode(PROBE_TEXT))[:length])
-        self.mode, self.shares = find_mode(self._model, self._name, self._probe, self.device, share=share)
-        self._pass = find_pass(self._model, self._probe, self.device) if self.shares else None
+        self._kept = KeptCheck(folder, dtype, _name_of(self.device), f"{share=}")
+        found = self._kept.finding
+        if found is None or not found.applied(self._model):
+            self._tell("model %s: checking on public text how it may be read, once", self._name)
+            found = find(self._model, self._name, self._probe, self.device, share=share)
+            self._kept.keep(found)
+        self.mode, self.shares = found.mode, found.shares
+        self._pass = LlamaPass.of(self._model) if found.own_pass else None
         trained = not getattr(self._model.config, "dpicl_untrained", False)
         self.description = ModelDescription(
             name=self._name,
             kind=kind,
             revision=commit,
-            digest=model_digest(folder, commit),
+            digest=weights_digest(path_or_id, revision),
             trained=trained,
             trust=trust,
             note=getattr(self._model.config, "dpicl_note", "") if trained else UNTRAINED_NOTE,
@@ -156,7 +167,11 @@ class TransformersScorer:
     @cached_property
     def writing(self) -> Writing:
         """How texts are written."""
-        return find_writing(self._model, probe_rows(self._probe)[:3], self.mode, **self._limits)
+        kept = self._kept.writing
+        if kept is None:
+            self._tell("model %s: checking on public text how it writes, once", self._name)
+            self._kept.keep(kept := find_writing(self._model, probe_rows(self._probe)[:3], self.mode, **self._limits))
+        return kept
 
     @cached_property
     def steps(self) -> bool:
@@ -253,6 +268,11 @@ class TransformersScorer:
                 f"({count} distinct {'prompt is' if count == 1 else 'prompts are'} too long); "
                 f"expected fewer demonstrations or a model with a longer context"
             )
+
+
+def _name_of(device: torch.device) -> str:
+    """What computes: two kinds of GPU may differ."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
 def _mode(dtype: Dtype, *, chat: bool) -> str:
