@@ -197,7 +197,8 @@ class Labels:
 def _label_column(name: str, labels: Any) -> pa.Array:
     """Labels of pandas, polars, Arrow, numpy or a list, of shape (rows,) or (rows, 1)."""
     if isinstance(labels, pa.Array | pa.ChunkedArray) or (hasattr(labels, "__arrow_c_stream__") and not hasattr(labels, "iloc")):
-        return pa.chunked_array(labels).combine_chunks()
+        column = pa.chunked_array(labels).combine_chunks()
+        return column.field(0) if pa.types.is_struct(column.type) and column.type.num_fields == 1 else column  # a table of one column
     if not isinstance(labels, pd.Series):
         labels = pd.Series(column_or_1d(labels, warn=True))
     return column_of(name, labels)
@@ -216,6 +217,10 @@ class Predictor(Pipeline):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags = get_tags(self.steps[0][1]).input_tags
         return tags
+
+    def __getitem__(self, place: Any) -> Any:
+        """A step, or a plain pipeline of some."""
+        return Pipeline(self.steps[place]) if isinstance(place, slice) else super().__getitem__(place)
 
     def fit(self, X: Any, y: Any = None, **params: Any) -> Predictor:
         """Fit the model to other rows than the released ones."""

@@ -120,6 +120,16 @@ def test_a_predictor_takes_the_rows_that_were_read_with_the_table_s_own_word() -
     assert not bins.transform(pd.DataFrame({"x": ["?"]})).any() and bins.transform(pd.DataFrame({"x": ["9"]})).any()
 
 
+def test_a_predictor_is_taken_apart_and_takes_labels_in_a_table_of_one_column() -> None:
+    rows = pd.DataFrame({"x": np.arange(80) % 10, "y": np.arange(80) % 10 > 4})
+    predictor = Plain.of(rows, {"x": INTEGER, "y": BOOLEAN}).predictor()
+    assert predictor[:-1].transform(rows).shape == (80, 10) and predictor[-1] is predictor["model"]
+    labels = pa.table({"y": rows["y"]})
+    assert predictor.score(rows, labels) == predictor.score(rows, rows[["y"]]) == 1
+    with pytest.raises(ValueError, match="labels: column 'y': holds neither numbers nor text but struct"):
+        predictor.score(rows, labels.append_column("z", labels["y"]))
+
+
 DAYS = pd.to_datetime("2024-01-01") + pd.to_timedelta(np.arange(200) % 10, "D")
 
 
