@@ -141,7 +141,7 @@ FILES: dict[str, tuple[str, bytes, str, str]] = {
     "the index of a frame": (
         "rows.csv",
         frame().to_csv().encode(),
-        "column 1 of 7, which has no name, is not in the contract; expected its columns, or `source: {ignore: [\"\"]}`",
+        'column 1 of 7, which has no name, is not in the contract; expected its columns, or `source: {ignore: [""]}`',
         "",
     ),
     "columns too many": (
