@@ -31,7 +31,10 @@ BOOLEANS = {spelled: truth for truth, some in _SPELLED.items() for spelled in so
 """{text by which a boolean comes: its category}."""
 _AS_INTEGER = re.compile(r"0|-?[1-9]\d*", re.ASCII)
 _WHOLE = re.compile(r"(-?(?:0|[1-9]\d*))(?:\.0*)?", re.ASCII)
-_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d*)?(?:[eE][+-]?\d+)?", re.ASCII)
+_ZERO_OF_EXPONENT = re.compile(r"(?<=e)([+-]?)0(?=\d)")
+"""Which Python writes in 1e-07, and Arrow does not."""
+_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(\.\d*?[1-9])?(?:\.?0*)", re.ASCII)
+NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d*)?(?:[eE][+-]?\d+)?", re.ASCII)
 
 
 class CategoryColumn(AnyColumn):
@@ -144,15 +147,20 @@ def value_of(category: str, kind: ValueType) -> str | bool | int | float:
 def category_of(text: str, categories: tuple[str, ...], kind: ValueType) -> str | None:
     """The category that is meant by another text than its own; None if none is.
 
-    A number is meant by every way of writing it, but for leading zeros, which a number loses. A boolean is meant by `true`, `True`, `TRUE`, 1 and
+    A number is meant by every way of writing it, but for leading zeros, which a number loses; a day by its midnight, as a column of times has
+    it. A boolean is meant by `true`, `True`, `TRUE`, 1 and
     the same of false; and so are two categories that are such words, one for true and one for false.
     """
     if kind == "boolean":
         return BOOLEANS.get(text)
     if kind == "integer" and (whole := _WHOLE.fullmatch(text)):
         return as_category("0" if whole[1] == "-0" else whole[1], categories)
-    if kind == "real" and _NUMBER.fullmatch(text):
+    if kind == "real" and NUMBER.fullmatch(text):
         return as_category(as_written(float(text)), categories)
+    if kind == "category" and (time := _TIME.fullmatch(text)):  # of which a column of times has zeros, however many
+        spelled = (f"{time[1]}{between}{time[2]}{time[3] or ''}" for between in (" ", "T"))
+        day = time[1] if time[2] == "00:00:00" and not time[3] else None
+        return next((one for one in (*spelled, day) if one in categories), None)
     return _others(categories).get(text)
 
 
@@ -167,7 +175,8 @@ def _others(categories: tuple[str, ...]) -> Mapping[str, str]:
     stated = [one for one in categories if one != MISSING]
     truths = {BOOLEANS[one]: one for one in stated if one in BOOLEANS}
     meant = {text: truths[truth] for text, truth in BOOLEANS.items()} if len(stated) == len(truths) == 2 else {}
-    numbers = [(as_written(float(one)), one) for one in stated if _NUMBER.fullmatch(one)]
+    floats = [(as_written(float(one)), one) for one in stated if NUMBER.fullmatch(one)]
+    numbers = floats + [(short, one) for text, one in floats if (short := _ZERO_OF_EXPONENT.sub(r"\1", text)) != text]
     for text, category in numbers:
         if text not in categories and [other for other, _ in numbers].count(text) == 1:
             meant[text] = category

@@ -23,4 +23,4 @@ class AnyColumn(Frozen):
     as `source.invalid` says.
     """
     missing: Annotated[tuple[CategoryName, ...], Field(max_length=100)] | None = None
-    """Words that stand for a missing value in this column, beside an empty cell, such as ["NA", -9]; if left out: `source.missing`."""
+    """Words that stand for a missing value in this column, beside an empty cell, such as ["NA", -9], which -9.0 is too; if left out: `source.missing`."""

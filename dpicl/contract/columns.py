@@ -14,6 +14,7 @@ from pydantic import Field, StringConstraints, WithJsonSchema, field_validator, 
 
 from dpicl.contract.base import Frozen, Name, Part, Text
 from dpicl.contract.categories import MISSING as MISSING  # noqa: PLC0414 - part of what this module offers
+from dpicl.contract.categories import NUMBER
 from dpicl.contract.categories import BooleanColumn as BooleanColumn  # noqa: PLC0414
 from dpicl.contract.categories import CategoryColumn as CategoryColumn  # noqa: PLC0414
 from dpicl.contract.column_base import AnyColumn, Bins
@@ -113,6 +114,16 @@ def moment(text: str, kind: object) -> int:
         at = at.astimezone(UTC).replace(tzinfo=None)
     since = at - datetime(1970, 1, 1)
     return since.days * 86400 + since.seconds if kind == "datetime" else since.days
+
+
+def number_meant(text: str, kind: str) -> float | None:
+    """The number, or days or seconds of a date, that a text stands for in a column of this type; None if it is none."""
+    if kind not in ("date", "datetime"):
+        return float(text) if NUMBER.fullmatch(text) else None
+    try:
+        return float(moment(text, kind))
+    except (ValueError, OverflowError):
+        return None
 
 
 class RealColumn(NumberColumn):

@@ -29,19 +29,34 @@ _CODE = r"^-?0\d"
 _LEADING_ZEROS = (
     "digits with leading zeros, which a number would lose, as postcodes and numbers to call have them; a category, if all can be listed"
 )
-_DATE, _DAY = r"^\d{4}-\d\d-\d\d", 86_400
+_CODE_NAME = re.compile(
+    r"(.*[\W_])?(zip|post(al)?|plz|(tele|cell)?phone|tel|mobile|fax|fips|ssn|isbn|ean|gtin|upc|npi|card|imei)[\W_]?(code|nr|no|num|number)?\d*",
+    re.IGNORECASE,
+)
+_CODES = "digits that are no number by its name, but a postcode, a number to call or the like; a category, if all can be listed"
+_DATE, _COMPACT_DATE, _DAY = r"^\d{4}-\d\d-\d\d", r"^(1[89]|20)\d{6}$", 86_400
 _MARKERS = ("NA", "N/A", "n/a", "na", "NaN", "nan", "NULL", "null", "None", "none", "?", "-", "--", ".", "#N/A", "missing", "unknown")
 """Words that stand for a missing number or date."""
 _LOOKS_LIKE = (
-    (r"^\d{1,4}[./ -]\d{1,2}[./ -]\d{1,4}\b", "dates that are not written as 2026-11-25"),
+    (r"^(\d{1,2}|\d{4})[./ -]\d{1,2}[./ -](\d{1,2}|\d{4})\b", "dates that are not written as 2026-11-25"),
     (r"^\W{0,3}\d[\d.,' ]*\W?[A-Za-z]{0,3}$", "numbers that are not written as 1234.5"),
 )
 """{pattern of every value: what else it may be}."""
 _ID = re.compile(r"(.*[\W_])?(id|uuid|index|row|nr|no)", re.IGNORECASE)
+_HUMP = r"(?<=[a-z])(?=[A-Z])"
+"""Between the words of a name such as ZipCode."""
 _LEAST_IDS = 20
 _WHO = "patient|person|people|customer|client|subject|participant|respondent|user|member|employee|student|pupil|resident|donor|guest|household|account"
+_COUNTED = (
+    "applicant|borrower|candidate|case|child|citizen|driver|insured|mother|owner|passenger|player|policyholder|staff|subscriber|taxpayer|tenant"
+    "|visitor|voter|worker|acct|cust|emp|pat|pers|stud|subj|usr"
+)
+"""Who is as often counted in a column of that name: it has to say that it is a key."""
+_KEY = "id|uuid|key|code|ref|nr|no|number|num"
 _PERSON_ID = re.compile(
-    rf"({_WHO})s?([\W_]?(id|uuid|key|code|ref|nr|no|number|num))?|(pid|mrn|ssn|nhs|uid|userid)([\W_]?(nr|no|number))?", re.IGNORECASE
+    rf"({_WHO})s?([\W_]?({_KEY}))?|({_COUNTED})[\W_]?({_KEY})|(id|key|code|ref)[\W_]?({_WHO}|{_COUNTED})"
+    r"|(pid|mrn|ssn|nhs|uid|userid|u?subjid|seqn)([\W_]?(nr|no|number))?",
+    re.IGNORECASE,
 )
 _MOST_ROWS = 10
 """Of a person that a draft proposes: a release costs that many times what one row does."""
@@ -84,7 +99,7 @@ def person_of_rows(table: pa.Table, label: str | None) -> tuple[str, int] | None
     found = []
     for name in table.column_names:
         filled = table.column(name).filter(pc.not_equal(table.column(name), ""))
-        is_person = _PERSON_ID.fullmatch(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name)) is not None
+        is_person = _PERSON_ID.fullmatch(re.sub(_HUMP, "_", name)) is not None
         if name == label or not can_be_named(name) or not (is_person or _ID.fullmatch(name)):
             continue
         counts = pc.value_counts(filled.combine_chunks()).field("counts").to_numpy()
@@ -124,9 +139,13 @@ def _column(values: pa.ChunkedArray, name: str, *, predicted: bool = False) -> D
         follow = numbers.max() - numbers.min() < len(numbers)
         if len(np.unique(numbers)) == len(numbers) and (follow or _ID.fullmatch(name)):
             return "a whole number of its own in every row, as an identifier has"
+    if _all(filled, _COMPACT_DATE) and (days := _date(filled, name, nullable)):
+        return days
     listed = _categories(filled, name, nullable)
     if pc.any(pc.match_substring_regex(filled, _CODE)).as_py() and _all(filled, _NUMBER):
         return listed if isinstance(listed, DraftColumn) else _LEADING_ZEROS
+    if _CODE_NAME.fullmatch(re.sub(_HUMP, "_", name)) and _all(filled, _WHOLE):
+        return listed if isinstance(listed, DraftColumn) else _CODES
     number = _number(filled, name, nullable) if _all(filled, _NUMBER) else None
     return number or (_date(filled, name, nullable) if _all(filled, _DATE) else None) or listed
 

@@ -14,7 +14,6 @@ from dpicl.contract.columns import (
     Attribute,
     CategoryColumn,
     Column,
-    DateColumn,
     GroupKey,
     IntegerColumn,
     Label,
@@ -23,7 +22,7 @@ from dpicl.contract.columns import (
     Rule,
     Template,
     Word,
-    moment,
+    number_meant,
 )
 from dpicl.contract.declared import Declared
 from dpicl.contract.models import Contract
@@ -107,11 +106,8 @@ def _check_missing(contract: Contract, name: str, column: Column, file: str) -> 
 
 
 def _lies_within(word: str, column: IntegerColumn | RealColumn) -> bool:
-    try:
-        value = float(moment(word, column.type) if isinstance(column, DateColumn) else word)
-    except (ValueError, OverflowError):
-        return False
-    return column.bounds[0] <= value <= column.bounds[1]
+    value = number_meant(word, column.type)
+    return value is not None and column.bounds[0] <= value <= column.bounds[1]
 
 
 def _check_rules(contract: Contract, file: str) -> None:

@@ -12,7 +12,7 @@ import hashlib
 import json
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from decimal import Decimal
@@ -71,9 +71,9 @@ def given_rows(
     Raises DpiclError: the schema breaks a rule, or rows are of no known kind.
     """
     content, file = _content(schema)
-    place, table, settings = _placed(rows, settings)
+    place, frame, settings = _placed(rows, settings)
     named = account or content.get("account")
-    if table is not None and named is None:
+    if frame is not None and named is None:
         expected = "the name of the data asset that these rows are, such as customers: all that is ever released of it is charged there"
         raise ParameterError("account", None, expected)
     if named is not None and not re.fullmatch("[a-z][a-z0-9_]{0,39}", str(named)):
@@ -86,8 +86,13 @@ def given_rows(
     name = re.sub(r"[^a-z0-9]+", "_", stem.lower()).strip("_")[:40]
     name = name if re.match("[a-z]", name) else "table"
     contract, has_cap = _contract({"name": name, **content, **stated}, file, place=place, budget=budget, local=local)
+
+    def columns_to_read(names: list[str]) -> Sequence[str]:
+        check_columns(names, contract, contract.name)
+        return contract.read_columns
+
+    table = None if frame is None else as_arrow(frame, columns_to_read)
     if table is not None:
-        check_columns(table.column_names, contract, contract.name)
         check_types(table.schema, contract, contract.name)
     return replace(settings, given=Given(contract, table, has_cap))
 
@@ -172,12 +177,12 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _placed(rows: Any, settings: Settings) -> tuple[dict[str, Any], pa.Table | None, Settings]:
-    """The part of a source that says where rows are, those in memory, and settings that lead to a file."""
+def _placed(rows: Any, settings: Settings) -> tuple[dict[str, Any], Any, Settings]:
+    """The part of a source that says where rows are, those in memory (a frame of pandas, or of Arrow), and settings that lead to a file."""
     if isinstance(rows, Query):
         return {"query": rows.model_dump()}, None, settings
     if not isinstance(rows, str | PathLike):
-        return {"frame": True}, as_arrow(rows), settings
+        return {"frame": True}, rows if _is_pandas(rows) else as_arrow(rows), settings
     text = str(rows)
     if text.startswith(SCHEME):
         return {"file" if text.endswith(SUFFIXES) else "folder": text}, None, settings
@@ -187,21 +192,27 @@ def _placed(rows: Any, settings: Settings) -> tuple[dict[str, Any], pa.Table | N
     return {"folder" if path.is_dir() else "file": path.name}, None, replace(settings, data=path.parent)
 
 
-def as_arrow(rows: Any) -> pa.Table:
-    """Rows in memory as an Arrow table: of pandas, polars, Arrow, or whatever gives an Arrow stream. Raises DataError: a column has no
-    plain values; ParameterError: it is nothing of the kind.
-    """
+def _is_pandas(rows: Any) -> bool:
     pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(rows, pandas.DataFrame)
+
+
+def as_arrow(rows: Any, columns_to_read: Callable[[list[str]], Sequence[str]] = list) -> pa.Table:
+    """Rows in memory as an Arrow table: of pandas, polars, Arrow, or whatever gives an Arrow stream; of their columns those to read, by all
+    names. Others are not looked at. Raises DataError: a column has no plain values; ParameterError: it is nothing of the kind.
+    """
     try:
+        if _is_pandas(rows):
+            names = [str(name) for name in rows.columns]
+            wanted = columns_to_read(names)
+            columns = {place: name for place, name in enumerate(names) if name in wanted}
+            return pa.Table.from_arrays(
+                [column_of(name, rows.iloc[:, place]) for place, name in columns.items()], names=[*columns.values()]
+            )
+        if isinstance(rows, pa.RecordBatch) or (hasattr(rows, "__arrow_c_stream__") and not isinstance(rows, pa.Table)):
+            rows = pa.table(rows)
         if isinstance(rows, pa.Table):
-            return rows
-        if isinstance(rows, pa.RecordBatch):
-            return pa.Table.from_batches([rows])
-        if pandas is not None and isinstance(rows, pandas.DataFrame):
-            columns = list(zip(map(str, rows.columns), (rows.iloc[:, place] for place in range(rows.shape[1])), strict=True))
-            return pa.Table.from_arrays([column_of(name, values) for name, values in columns], names=[name for name, _ in columns])
-        if hasattr(rows, "__arrow_c_stream__"):
-            return pa.table(rows)
+            return rows if columns_to_read is list else rows.select(list(columns_to_read(rows.column_names)))
     except pa.ArrowException:
         raise DataError("rows", "cannot be read as an Arrow table; expected columns of numbers, texts, dates or categories") from None
     expected = "a data frame of pandas, polars or Arrow, the path of a file or folder, s3://…, or a dpicl.Query"
@@ -211,6 +222,8 @@ def as_arrow(rows: Any) -> pa.Table:
 def column_of(name: str, values: Any) -> pa.Array:
     """One column of a DataFrame. Of Python objects every cell is written as a text by its own type, whatever the other cells are."""
     try:
+        if hasattr(values, "sparse"):
+            values = values.sparse.to_dense()
         if hasattr(values, "cat") and values.cat.categories.dtype == object:
             texts = pa.array([_cell(one) for one in values.cat.categories], pa.string())
             return texts.take(pa.array(values.cat.codes.to_numpy(), mask=(values.cat.codes < 0).to_numpy()))
@@ -218,13 +231,23 @@ def column_of(name: str, values: Any) -> pa.Array:
             return pa.array(values, from_pandas=True)
         return pa.array([None if missing else _cell(one) for one, missing in zip(values, values.isna(), strict=True)], pa.string())
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
-        raise DataError("rows", "holds neither numbers nor text", column=name) from None
+        instead = "numbers, text, dates or truth values in its cells, or no such column in the contract but under `source: {ignore: [...]}`"
+        raise DataError("rows", f"holds neither numbers nor text; expected {instead}", column=name) from None
 
 
 def _cell(value: Any) -> str:
     """As CSV would hold it. Raises TypeError: it is no number, text, truth value, date or time."""
     if isinstance(value, np.generic):  # a time of numpy's would be a plain number where Python has none as exact
-        value = value.astype("datetime64[us]").item() if value.dtype.kind == "M" else value.item() if value.dtype.kind != "m" else None
+        kind = value.dtype.kind  # and a narrow number would get digits of which it has none: 0.1, not 0.10000000149
+        value = (
+            value.astype("datetime64[us]").item()
+            if kind == "M"
+            else float(str(value))
+            if kind == "f"
+            else value.item()
+            if kind != "m"
+            else None
+        )
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):

@@ -5,8 +5,8 @@
     numbers    boosted trees of eight leaves on the bins' order: R2 .60 against .57 of ridge regression on `calhousing` at epsilon 1. They are
                fitted on every row, though many are alike: scikit-learn's least size of a leaf counts rows, whatever they weigh
 
-What is predicted is of the contract's type: a category as the contract writes it, the answer where a rule puts several values together, or a
-number. Labels that are given to `score` or `fit` are converted to that, one by one.
+What is predicted is of the contract's type: a category as the contract writes it, the answer where a rule puts several values together, a
+number or a date. Labels that are given to `score` or `fit` are converted to that, one by one.
 
 Guarantee   none spent: post-processing of released rows.
 """
@@ -40,6 +40,7 @@ from dpicl.tabular.values import Meaning, RowForm
 from dpicl.types import ReleasedRows
 
 _LEAVES, _SHOWN = 8, 9
+_UNITS = {"date": "D", "datetime": "s"}
 
 
 class RowsError(DataError, ValueError):
@@ -196,7 +197,8 @@ class Labels:
 def _label_column(name: str, labels: Any) -> pa.Array:
     """Labels of pandas, polars, Arrow, numpy or a list, of shape (rows,) or (rows, 1)."""
     if isinstance(labels, pa.Array | pa.ChunkedArray) or (hasattr(labels, "__arrow_c_stream__") and not hasattr(labels, "iloc")):
-        return pa.chunked_array(labels).combine_chunks()
+        column = pa.chunked_array(labels).combine_chunks()
+        return column.field(0) if pa.types.is_struct(column.type) and column.type.num_fields == 1 else column  # a table of one column
     if not isinstance(labels, pd.Series):
         labels = pd.Series(column_or_1d(labels, warn=True))
     return column_of(name, labels)
@@ -216,6 +218,10 @@ class Predictor(Pipeline):  # type: ignore[misc]
         tags.input_tags = get_tags(self.steps[0][1]).input_tags
         return tags
 
+    def __getitem__(self, place: Any) -> Any:
+        """A step, or a plain pipeline of some."""
+        return Pipeline(self.steps[place]) if isinstance(place, slice) else super().__getitem__(place)
+
     def fit(self, X: Any, y: Any = None, **params: Any) -> Predictor:
         """Fit the model to other rows than the released ones."""
         super().fit(X, None if y is None else self.labels.read(y), **params)
@@ -227,8 +233,10 @@ class Predictor(Pipeline):  # type: ignore[misc]
         return self.labels.classes[self.steps[-1][1].classes_]
 
     def predict(self, X: Any) -> np.ndarray:
-        """Numbers, or classes."""
+        """Numbers, days or seconds as numpy's datetime64, or classes."""
         predicted = np.asarray(super().predict(X))
+        if unit := _UNITS.get(self.labels.meaning.type if self.labels.is_number else ""):
+            return np.rint(predicted).astype(f"datetime64[{unit}]")
         return predicted if self.labels.is_number else self.labels.classes[predicted]
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpicl.contract.categories import ValueType, value_of
-from dpicl.contract.columns import MISSING, CategoryColumn, Column, DateColumn, IntegerColumn, Rule
+from dpicl.contract.columns import MISSING, CategoryColumn, Column, DateColumn, IntegerColumn, Rule, number_meant
 from dpicl.contract.derive import inner_edges
 from dpicl.contract.models import Contract
 from dpicl.contract.rules import resolve_parts
@@ -28,7 +28,7 @@ from dpicl.errors import DataError
 from dpicl.tabular.central.bins import feature_edges, row_encoding
 from dpicl.tabular.reading.arrow_types import check_taken
 from dpicl.tabular.reading.encode import UNKNOWN, Encoding, LocalEncoding
-from dpicl.tabular.reading.parse import as_text, category_codes
+from dpicl.tabular.reading.parse import as_text, category_codes, is_word, typed_column
 
 _WHERE = "rows"
 """Where values are that a program asks about, in messages."""
@@ -54,6 +54,7 @@ class Meaning:
         categories: of every code, where the column has categories.
         edges: of the bins of a number, one more than bins: a bin ends before the next one's edge, the last one with it.
         digits: decimal places of its numbers.
+        missing: words that stand for no value where rows come from.
     """
 
     column: str
@@ -62,6 +63,7 @@ class Meaning:
     categories: tuple[tuple[str, ...], ...] = ()
     edges: tuple[float, ...] = ()
     digits: int = 0
+    missing: tuple[str, ...] = ()
 
     @property
     def count(self) -> int:
@@ -95,7 +97,8 @@ class Meaning:
         return None if category == MISSING else value_of(category, cast(ValueType, self.type))
 
     def codes(self, values: pa.ChunkedArray) -> np.ndarray:
-        """The code of each value: int64 of shape (rows,), `UNKNOWN` of what the column cannot hold. Each is converted by itself.
+        """The code of each value: int64 of shape (rows,), `UNKNOWN` of what the column cannot hold. Each is converted by itself, as it is
+        where rows come from.
 
         Raises:
             DataError: they are of a type that is neither the column's nor converted to it.
@@ -107,7 +110,9 @@ class Meaning:
             )
             listed = tuple(category for some in self.categories for category in some)
             of_place = np.repeat(np.arange(len(self.categories)), [len(some) for some in self.categories])
-            places = category_codes(pc.if_else(pc.equal(texts, ""), MISSING, texts), listed, cast(ValueType, self.type))
+            kind = cast(ValueType, self.type)
+            is_missing = pc.or_(pc.equal(texts, ""), is_word(texts, self.missing, kind))
+            places = category_codes(pc.if_else(is_missing, MISSING, texts), listed, kind)
             return np.where(np.asarray(places.is_null()), UNKNOWN, of_place[np.asarray(places.fill_null(0))])
         numbers = self.numbers(values)
         missing = len(self.edges) - 1 if self.nullable else UNKNOWN
@@ -119,16 +124,20 @@ class Meaning:
         Raises:
             DataError: one is no number or date.
         """
-        whole = {"date": pa.int32(), "datetime": pa.int64()}.get(self.type)
-        check_taken(values.type, "numbers" if whole is None else "dates", self.column, _WHERE)
+        is_date = self.type in ("date", "datetime")
+        check_taken(values.type, "dates" if is_date else "numbers", self.column, _WHERE)
+        if self.missing or not (pa.types.is_temporal(values.type) or pa.types.is_integer(values.type) or pa.types.is_float64(values.type)):
+            text = as_text(values, self.column, _WHERE)
+            values = pc.if_else(pc.is_in(text, value_set=pa.array(["", "nan", *self.missing])), None, text)
         try:
-            if pa.types.is_dictionary(values.type):
-                values = values.cast(values.type.value_type)
-            if whole is not None:
-                values = values.cast(self.arrow_type, safe=False).cast(whole)
-            return np.asarray(values.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
+            if is_date:
+                of_calendar = {"type": self.type, "bounds": ["0001-01-01", "9999-12-31"], "nullable": True}
+                values = typed_column(values, DateColumn.model_validate(of_calendar), self.column, _WHERE)
+            numbers = np.asarray(values.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
         except pa.ArrowException:
-            raise DataError(_WHERE, f"holds what is no {'number' if whole is None else self.type}", column=self.column) from None
+            raise DataError(_WHERE, "holds what is no number", column=self.column) from None
+        meant = [number for word in self.missing if (number := number_meant(word, self.type)) is not None]
+        return np.where(np.isin(numbers, meant), np.nan, numbers)
 
 
 def _multiples(edges: np.ndarray, scale: float) -> tuple[np.ndarray, np.ndarray]:
@@ -182,24 +191,29 @@ def _whole(contract: Contract, name: str) -> Meaning:
     """All values of a column: each category, or the bins of a number."""
     column = contract.columns[name]
     if isinstance(column, CategoryColumn):
-        return Meaning(name, column.value_type, column.nullable, tuple((category,) for category in column.categories))
+        return _listed(contract, name, column, tuple((category,) for category in column.categories))
     inner = feature_edges(contract, name, column) if name in contract.features else inner_edges(column)
-    return _number(name, column, inner.tolist(), column.nullable)
+    return _number(contract, name, column, inner.tolist(), column.nullable)
 
 
 def _parts(contract: Contract, name: str, rule: Rule) -> Meaning:
     """What the parts of a rule stand for."""
     column = contract.columns[name]
     if isinstance(column, CategoryColumn):
-        return Meaning(name, column.value_type, column.nullable, tuple(resolve_parts(rule.parts, column.categories, name, contract.name)))
-    return _number(name, column, rule.cuts, rule.missing)
+        return _listed(contract, name, column, tuple(resolve_parts(rule.parts, column.categories, name, contract.name)))
+    return _number(contract, name, column, rule.cuts, rule.missing)
 
 
-def _number(name: str, column: Column, inner: Sequence[float], nullable: bool) -> Meaning:
+def _listed(contract: Contract, name: str, column: CategoryColumn, categories: tuple[tuple[str, ...], ...]) -> Meaning:
+    return Meaning(name, column.value_type, column.nullable, categories, missing=contract.missing_words(name))
+
+
+def _number(contract: Contract, name: str, column: Column, inner: Sequence[float], nullable: bool) -> Meaning:
     assert not isinstance(column, CategoryColumn)
     if isinstance(column, IntegerColumn):  # a bin of whole numbers begins at one
         edges = (column.bounds[0], *np.ceil(inner).tolist(), column.bounds[1])
-        return Meaning(name, column.type if isinstance(column, DateColumn) else "integer", nullable, edges=edges)
+        kind = column.type if isinstance(column, DateColumn) else "integer"
+        return Meaning(name, kind, nullable, edges=edges, missing=contract.missing_words(name))
     stated = column.model_fields_set & {"decimals", "step"}
     digits = column.decimals if "decimals" in stated or not stated else max(0, -int(Decimal(str(column.step)).as_tuple().exponent))
     least = 1 if stated else _NUMBERS_IN_A_BIN
@@ -209,4 +223,4 @@ def _number(name: str, column: Column, inner: Sequence[float], nullable: bool) -
         if (last - first + 1).min() >= least:
             break
         digits += 1
-    return Meaning(name, column.type, nullable, edges=edges, digits=digits)
+    return Meaning(name, column.type, nullable, edges=edges, digits=digits, missing=contract.missing_words(name))

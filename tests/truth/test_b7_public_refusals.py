@@ -138,6 +138,12 @@ FILES: dict[str, tuple[str, bytes, str, str]] = {
         "column 'shoe': is not in the contract; expected its columns, or `source: {ignore: [\"shoe\"]}`",
         "",
     ),
+    "the index of a frame": (
+        "rows.csv",
+        frame().to_csv().encode(),
+        'column 1 of 7, which has no name, is not in the contract; expected its columns, or `source: {ignore: [""]}`',
+        "",
+    ),
     "columns too many": (
         "rows.parquet",
         parquet(**{"a b": ["zq7"] * ROWS, "Größe: 2": [1] * ROWS}),

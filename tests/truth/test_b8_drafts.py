@@ -63,6 +63,41 @@ def test_many_codes_with_leading_zeros_are_left_out_with_a_word(tmp_path: Path, 
     assert f'left out: "{name}": digits with leading zeros' in out
 
 
+NAMED: dict[str, list[object]] = {
+    "zip": [_random.randint(10_000, 99_999) for _ in range(ROWS)],
+    "ZipCode": [_random.randint(90_001, 96_162) for _ in range(ROWS)],
+    "home_postal_code": [_random.randint(1000, 9999) for _ in range(ROWS)],
+    "phone": [_random.randint(2 * 10**9, 9 * 10**9) for _ in range(ROWS)],
+    "cellPhone": [_random.randint(2 * 10**9, 9 * 10**9) for _ in range(ROWS)],
+    "Phone number": [_random.randint(2 * 10**9, 9 * 10**9) for _ in range(ROWS)],
+    "fax_number": [_random.randint(10**8, 9 * 10**8) for _ in range(ROWS)],
+    "isbn13": [_random.randint(978 * 10**10, 979 * 10**10) for _ in range(ROWS)],
+    "PLZ": ["" if number % 7 == 0 else _random.randint(10_000, 99_999) for number in range(ROWS)],
+    "ssn": [_random.randint(10**8, 10**9 - 1) for _ in range(ROWS)],
+    "mobile2": [_random.randint(10**9, 10**10) for _ in range(ROWS)],
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_codes_without_leading_zeros_are_known_by_their_name(tmp_path: Path, capsys: Capture, name: str) -> None:
+    contract, out = drafted(tmp_path, capsys, {name: NAMED[name], "age": AGE, "y": NO})
+    assert name not in contract["columns"] and contract["source"]["ignore"] == [name]
+    assert f'left out: "{name}": digits that are no number by its name' in out
+
+
+@pytest.mark.parametrize("name", ["phone_calls", "zip_size", "hotel", "motel", "cards", "postage", "telling"])
+def test_what_only_sounds_like_a_code_is_a_number(tmp_path: Path, capsys: Capture, name: str) -> None:
+    contract, _ = drafted(tmp_path, capsys, {name: [_random.randint(0, 900) for _ in range(ROWS)], "age": AGE, "y": NO})
+    assert contract["columns"][name]["type"] == "integer"
+
+
+def test_days_without_hyphens_are_dates_where_all_are_days(tmp_path: Path, capsys: Capture) -> None:
+    """As a column of dates reads them: an integer would release the 57th of May."""
+    days = [f"{_random.randint(1930, 2010)}{_random.randint(1, 12):02d}{_random.randint(1, 28):02d}" for _ in range(ROWS)]
+    contract, _ = drafted(tmp_path, capsys, {"born": days, "amount": [*days[:-1], "20011301"], "y": NO})
+    assert contract["columns"]["born"]["type"] == "date" and contract["columns"]["amount"]["type"] == "integer"
+
+
 @pytest.mark.parametrize("values", [("01", "02", "10"), ("007", "008"), ("00", "01", "11", ""), ("0", "00", "1")], ids=str)
 def test_a_few_codes_with_leading_zeros_are_categories(tmp_path: Path, capsys: Capture, values: tuple[str, ...]) -> None:
     contract, _ = drafted(tmp_path, capsys, {"code": _of(*values), "age": AGE, "y": NO})
@@ -109,6 +144,17 @@ PERSONS: dict[str, list[object]] = {
     "pid": _repeating(30),
     "id": _repeating(400),
     "student": _repeating(90, "s{}@school"),
+    "pat_no": _repeating(180),
+    "PATID": _repeating(180),
+    "cust_id": _repeating(120, "{:06d}"),
+    "id_patient": _repeating(150),
+    "ref_client": _repeating(150),
+    "emp_nr": _repeating(60),
+    "USUBJID": _repeating(150, "S-{}"),
+    "seqn": _repeating(150),
+    "driverId": _repeating(90),
+    "policyholder_no": _repeating(90),
+    "voter key": _repeating(90),
 }
 
 
@@ -124,6 +170,12 @@ NO_PERSONS: dict[str, list[object]] = {
     "patient_id": list(range(ROWS)),
     "store_id": _repeating(12),
     "visits": _repeating(40),
+    "visitors": _repeating(40),
+    "case": _repeating(40),
+    "owner": _repeating(40),
+    "staff": _repeating(90),
+    "emp": _repeating(90),
+    "pattern": _repeating(90),
     "row": _of(1, 2, 3),
     "member": _of("no", "yes"),
 }
@@ -137,8 +189,8 @@ def test_what_names_no_person_or_one_a_row_proposes_none(tmp_path: Path, capsys:
 
 def test_mutant_codes_read_as_numbers_are_caught(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(draft_rows, "_CODE", "^$")
-    contract, _ = drafted(tmp_path, capsys, {"postcode": CODES["postcode"], "age": AGE, "y": NO})
-    assert contract["columns"]["postcode"]["type"] == "integer"  # 894 for 00894
+    contract, _ = drafted(tmp_path, capsys, {"station": CODES["postcode"], "age": AGE, "y": NO})
+    assert contract["columns"]["station"]["type"] == "integer"  # 894 for 00894
 
 
 def test_mutant_ids_as_features_are_caught(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from dpicl.methods.published.cells import PrintedCell, PrintedTable
 from dpicl.report.markdown import to_markdown
 from dpicl.report.reproduce import Made, Verdict, judged
 from dpicl.report.reproduce.computed import COMPUTED
-from dpicl.report.reproduce.constant import first_line
+from dpicl.report.reproduce.constant import MAJORITY, Beside, first_line
 from dpicl.report.reproduce.made import Measured
 from dpicl.report.reproduce.meanings import BOUNDED, COUNTED, DIFFERS, EQUAL, MEANINGS, NOT_RUN, SAME, UNCLEAR, WITHIN
 from dpicl.report.reproduce.page import page_of, summary, verdicts_of
@@ -143,6 +143,20 @@ def test_baselines_stand_beside_the_majority_of_the_rows_that_they_are_tested_on
     fitted = found["blood", "gnb-naive", None, 1.0]
     assert fitted.beside is not None and fitted.beside.value == 0.76 and fitted.beside.is_apart
     assert found["adult", "gnb-naive", None, 1.0].beside is None, "of whose rows the run has no majority"
+
+
+def test_a_table_s_first_line_counts_each_number_once() -> None:
+    def beside(*, near: bool, wide: bool, apart: bool) -> Beside:
+        return Beside(MAJORITY, 0.7, 0.9, apart, near, wide)
+
+    found = [
+        beside(near=True, wide=False, apart=False),
+        beside(near=True, wide=True, apart=True),
+        beside(near=False, wide=False, apart=False),
+    ]
+    expected = "within noise of 1 of 3 printed numbers of answers, and too near to tell in 1; 1 of ours is told apart from it."
+    assert expected in first_line(found) and first_line(found).startswith("A constant answer reproduces this table")
+    assert "; 0 of ours are told apart" in first_line([found[0]]) and first_line([found[2]]) == ""
 
 
 def test_a_summary_counts_what_is_told_apart() -> None:

@@ -56,6 +56,14 @@ def test_an_answer_says_whose_it_is_and_of_how_many_queries(tmp_path: Path, name
     assert FULL not in found.known
 
 
+@pytest.mark.parametrize("name", ["II", "XII"])
+@pytest.mark.parametrize("system", ["icl", "lr", "gnb"])
+@pytest.mark.parametrize(("epsilon", "rounded"), [(1.0, True), (50.0, True), (math.inf, False)])
+def test_whole_rows_are_rounded_to_nothing_else(tmp_path: Path, name: str, system: str, epsilon: float, rounded: bool) -> None:
+    found = tiny_run(tmp_path, name, 0.4)["blood", system, 1.0 if system == "icl" else None, epsilon]
+    assert ("the estimate is rounded to as many rows as there are, and not up" in found.known) == rounded
+
+
 @pytest.mark.parametrize(
     ("epsilon", "expected"), [(1.0, "noise is drawn exactly, and bounds are the contract's"), (math.inf, "bounds are the contract's")]
 )

@@ -116,8 +116,8 @@ def _of_llama(row: dict[str, str], table: str) -> PrintedCell:
         misprint = Misprint(_why("III", "", "GDP-TabICL, epsilon = inf, 16 of 32 cells"))
     if cell.system.endswith("-naive"):
         changed = "fitted on the subsample, as the authors' program does, where the paper says the full training set"
-    elif cell.method == "ldp_tabicl":
-        changed = "the estimate is rounded to as many rows as there are, and not up"
+    elif cell.method == "ldp_tabicl":  # without noise the estimate is of whole rows, and nothing is rounded
+        changed = "the estimate is rounded to as many rows as there are, and not up" if cell.epsilon != math.inf else ""
     elif cell.epsilon != math.inf:
         changed = "noise is drawn exactly, and bounds are the contract's"
     else:

@@ -74,9 +74,10 @@ def first_line(found: Sequence[Beside]) -> str:
     wide, names = sum(one.is_wide for one in near), dict.fromkeys(one.name for one in near)
     answer = words.listing([f"always {name}" if name == MAJORITY else f"an answer with {name}" for name in names])
     count = f"{answer} is within noise of {len(near) - wide} of {len(found)} printed numbers of answers" + (
-        f", and of {wide} more too near to tell" if wide else ""
+        f", and too near to tell in {wide}" if wide else ""
     )
-    apart = f"{sum(one.is_apart for one in found)} of ours are told apart from it"
+    told = sum(one.is_apart for one in found)
+    apart = f"{told} of ours {'is' if told == 1 else 'are'} told apart from it"
     reproduces = 2 * len(near) >= len(found)
     lead = "A constant answer reproduces this table, as far as these runs can tell: " if reproduces else "Beside a constant answer: "
     return f"{lead}{count}; {apart}." + (" That numbers agree says nothing here of a model or of demonstrations." if reproduces else "")

@@ -62,6 +62,9 @@ def check_taken(kind: pa.DataType, wanted: str, name: str, where: str) -> None:
     if pa.types.is_null(stored) or is_text(stored) or any(test(stored) for test in (*_BYTES, *_TAKEN[wanted])):
         return
     plain = "numbers" if wanted == "categories" else wanted
-    instead = next((said for test, said in _INSTEAD if test(stored)), "one of these in its place")
-    word = re.split(r"[\[<(]", str(stored))[0]  # without the names that a nested type has in it
+    instead = next(
+        (said for test, said in _INSTEAD if test(stored)),
+        "one of these in its place, such as by `.astype(str)`" if isinstance(stored, pa.BaseExtensionType) else "one of these in its place",
+    )
+    word = getattr(stored, "extension_name", re.split(r"[\[<(]", str(stored))[0])  # without the names that a nested type has in it
     raise DataError(where, f"holds neither {plain} nor text but {word}; expected {instead}", column=name)

@@ -33,9 +33,10 @@ def check_columns(names: Sequence[str], contract: Contract, where: str) -> None:
     if not extra:
         return
     rule, listed = f"is not in the contract{_more(extra)}; expected its columns, or", json.dumps(extra, ensure_ascii=False)
-    if len(extra) < len(names) - len(extra):  # else a line break may be lost, and the header's end a row
-        raise DataError(where, f"{rule} `source: {{ignore: {listed}}}`", column=extra[0])
     place = f"column {names.index(extra[0]) + 1} of {len(names)}"
+    if len(extra) < len(names) - len(extra):  # else a line break may be lost, and the header's end a row
+        unnamed = "" if extra[0] else f"{place}, which has no name, "
+        raise DataError(where, f"{unnamed}{rule} `source: {{ignore: {listed}}}`", column=extra[0])
     raise DataError(where, f"{place} {rule} `source: {{ignore: [...]}}`", detail=listed)
 
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpicl.contract.categories import ValueType, category_of
-from dpicl.contract.columns import MISSING, CategoryColumn, Column, DateColumn, IntegerColumn, moment
+from dpicl.contract.columns import MISSING, CategoryColumn, Column, DateColumn, IntegerColumn, moment, number_meant
 from dpicl.contract.models import Contract
 from dpicl.errors import DataError
 from dpicl.holder import tell_left_out
@@ -102,13 +102,25 @@ def _without_marked(table: pa.Table, contract: Contract, where: str) -> pa.Table
             continue
         fate, column = contract.fate_of(name), contract.columns.get(name)
         text, valid = _valid(table.column(name), partial(_as_text, name=name, where=where), refuse=fate == "refuse")
-        is_marked, is_nullable = pc.is_in(text, value_set=pa.array(words)), column is not None and column.nullable
+        is_marked, is_nullable = _marked(text, words, column, name, where), column is not None and column.nullable
         table = table.set_column(table.column_names.index(name), name, pc.if_else(is_marked, "", text) if is_nullable else text)
         kept = pa.array(valid) if fate == "leave-out" else None
         if not is_nullable:
             kept = pc.invert(is_marked) if kept is None else pc.and_(kept, pc.invert(is_marked))
         table = table if kept is None else table.filter(kept)
     return table
+
+
+def _marked(text: pa.ChunkedArray, words: tuple[str, ...], column: Column | None, name: str, where: str) -> pa.ChunkedArray:
+    """Which values are a word for a missing one, in any way of writing it that the column reads as the same: -9.0 for -9."""
+    if isinstance(column, CategoryColumn):
+        return is_word(text, words, column.value_type)
+    is_marked = pc.is_in(text, value_set=pa.array(words))
+    meant = [] if column is None else [number for word in words if (number := number_meant(word, column.type)) is not None]
+    if column is None or not meant:
+        return is_marked
+    numbers = _valid(text, partial(_typed, column=column, name=name, where=where), refuse=False)[0].cast(pa.float64(), safe=False)
+    return pc.or_(is_marked, pc.is_in(numbers, value_set=pa.array(meant)))
 
 
 def _reader(name: str, contract: Contract, where: str) -> Callable[[pa.ChunkedArray], pa.ChunkedArray]:
@@ -200,13 +212,18 @@ def _from_text(values: pa.ChunkedArray, column: Column, name: str, where: str) -
 
 def category_codes(text: pa.ChunkedArray, categories: tuple[str, ...], kind: ValueType) -> pa.Array:
     """The place of each text's category, null where it is none: int32 of shape (rows,). Another text than a category's is read once."""
-    listed = pa.array(categories)
+    listed = pa.array(categories, pa.string())
     codes = pc.index_in(text, value_set=listed).combine_chunks()
     if codes.null_count:
         others = pc.unique(text.filter(codes.is_null()))
         meant = pc.index_in(pa.array([category_of(one, categories, kind) for one in others.to_pylist()], pa.string()), value_set=listed)
         codes = pc.coalesce(codes, meant.take(pc.index_in(text, value_set=others).combine_chunks()))
     return codes
+
+
+def is_word(text: pa.ChunkedArray, words: tuple[str, ...], kind: ValueType) -> pa.Array:
+    """Which texts of a column of categories are one of the words, in any way of writing it: bool of shape (rows,)."""
+    return category_codes(text, words, "integer" if kind == "boolean" else kind).is_valid()
 
 
 def _moments(text: pa.ChunkedArray, column: DateColumn, name: str, where: str) -> pa.ChunkedArray:
@@ -248,9 +265,9 @@ def _as_text(column: pa.ChunkedArray, name: str, where: str) -> pa.ChunkedArray:
             taken = [dictionary.take(chunk.indices) for dictionary, chunk in zip(dictionaries, column.chunks, strict=True)]
             column = pa.chunked_array(taken, kind)
         if pa.types.is_floating(column.type):  # a whole one without an exponent, which Arrow writes from 1e+15 on
-            column = column.cast(pa.float64())
-            whole = pc.fill_null(pc.and_(pc.equal(pc.floor(column), column), pc.less(pc.abs(column), 2.0**63)), False)
-            without = pc.if_else(whole, column, 0.0).cast(pa.int64()).cast(pa.string())
+            exact = column.cast(pa.float64())  # for whole ones; another has the fewest digits of its own width: 0.1, and not 0.10000000149
+            whole = pc.fill_null(pc.and_(pc.equal(pc.floor(exact), exact), pc.less(pc.abs(exact), 2.0**63)), False)
+            without = pc.if_else(whole, exact, 0.0).cast(pa.int64()).cast(pa.string())
             column = pc.if_else(whole, without, column.cast(pa.string()))
         text = pc.fill_null(column.cast(pa.string()), "")
     except pa.ArrowException:
