@@ -20,7 +20,8 @@ from dpicl.contract.columns import MISSING, CategoryColumn, Column, DateColumn, 
 from dpicl.contract.models import Contract
 from dpicl.errors import DataError
 from dpicl.holder import tell_left_out
-from dpicl.tabular.reading.arrow_types import check_type, check_types, is_text
+from dpicl.tabular.reading.arrow_types import check_type, check_types, is_bytes, is_text
+from dpicl.tabular.reading.cells import NO_VALUE, as_utf8
 from dpicl.tabular.reading.quick import quick_column
 from dpicl.types import NO_NUMBER
 
@@ -30,6 +31,7 @@ _LEADING_ZERO = r"^-?0\d"
 _ZEROS = "has leading zeros, which a number would lose; expected `type: category` for codes such as 00501, or numbers without them"
 _LONGEST_TEXT = 1 << 16
 _EMPTY = "is empty; expected a value in every row, or `nullable: true`"
+_NO_VALUE = "holds neither numbers nor text"
 _TOO_LONG = f"has more than {_LONGEST_TEXT} bytes"
 _DAY = DateColumn.model_validate({"type": "date", "bounds": ["0001-01-01", "9999-12-31"]})
 """On which a row arrived."""
@@ -252,9 +254,11 @@ def _as_text(column: pa.ChunkedArray, name: str, where: str) -> pa.ChunkedArray:
             whole = pc.fill_null(pc.and_(pc.equal(pc.floor(column), column), pc.less(pc.abs(column), 2.0**63)), False)
             without = pc.if_else(whole, column, 0.0).cast(pa.int64()).cast(pa.string())
             column = pc.if_else(whole, without, column.cast(pa.string()))
-        text = pc.fill_null(column.cast(pa.string()), "")
+        read = [as_utf8(chunk) for chunk in column.chunks] if is_bytes(column.type) else column.cast(pa.string()).chunks
+        text = pc.fill_null(pa.chunked_array(read, pa.string()), "")
     except pa.ArrowException:
-        raise DataError(where, "holds neither numbers nor text", column=name) from None
+        raise DataError(where, _NO_VALUE, column=name) from None
+    _refuse(pc.equal(text, NO_VALUE), _NO_VALUE, name, where)
     _refuse(_is_long(text), _TOO_LONG, name, where)
     return text
 
