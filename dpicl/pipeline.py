@@ -7,8 +7,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from itertools import product
+from numbers import Real
 from typing import TypeVar
 
 from dpicl.contract.base import Frozen
@@ -37,7 +39,7 @@ def parse_epsilon(value: object) -> float:
     Raises:
         ValueError: anything else.
     """
-    is_written = is_number(value) or value == "inf" if isinstance(value, str) else not isinstance(value, bool)
+    is_written = is_number(value) or value == "inf" if isinstance(value, str) else is_real(value)
     try:
         epsilon = float(value) if is_written else math.nan  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
@@ -47,16 +49,21 @@ def parse_epsilon(value: object) -> float:
     return epsilon
 
 
-def read_epsilon(text: str) -> float:
-    """A privacy parameter of the command line.
+def is_real(value: object) -> bool:
+    """Whether a program's value is a number, `numpy`'s among them, and no truth value, array or text."""
+    return isinstance(value, Real | Decimal) and not isinstance(value, bool)
+
+
+def read_epsilon(value: object) -> float:
+    """A privacy parameter of the command line, or of a program.
 
     Raises:
         ParameterError: it is no such number, nor `inf`.
     """
     try:
-        return parse_epsilon(text)
+        return parse_epsilon(value)
     except ValueError as error:
-        raise ParameterError("epsilon", text[:40], str(error).partition("; expected ")[2]) from None
+        raise ParameterError("epsilon", str(value)[:40], str(error).partition("; expected ")[2]) from None
 
 
 @dataclass(frozen=True)

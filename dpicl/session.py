@@ -30,6 +30,7 @@ from dpicl.engine.settings import Settings
 from dpicl.engine.state_home import check_one_home, stated_home
 from dpicl.errors import ParameterError
 from dpicl.methods import METHODS
+from dpicl.pipeline import read_epsilon
 from dpicl.release import Release
 from dpicl.release.texts import quote_of, release_of
 
@@ -139,7 +140,7 @@ class Session:
             DpiclError: a name, value or file breaks a rule, or the ledger was edited.
         """
         settings = self._with_rows(rows, schema, method, trust, account=account, budget=budget, population=population)
-        how: dict[str, Any] = {"epsilon": repr(float(epsilon)), "shots": shots, "period": period, "trust": trust, "options": options}
+        how: dict[str, Any] = {"epsilon": repr(read_epsilon(epsilon)), "shots": shots, "period": period, "trust": trust, "options": options}
         if settings.given is None:
             return quote_of(rows, method, settings, generator=generator, anyway=anyway, window=window, **how)
         with one_ledger(settings):
@@ -191,7 +192,7 @@ class Session:
             DpiclError: a name or value breaks a rule, or the budget does not allow it; nothing was charged then.
         """
         settings = self._with_rows(rows, schema, method, trust, account=account, budget=budget, population=population)
-        how: dict[str, Any] = {"epsilon": repr(float(epsilon)), "shots": shots, "period": period, "trust": trust, "options": options}
+        how: dict[str, Any] = {"epsilon": repr(read_epsilon(epsilon)), "shots": shots, "period": period, "trust": trust, "options": options}
         if settings.given is None:
             return release_of(rows, method, settings, generator=generator, anyway=anyway, window=window, **how)
         with one_ledger(settings):
@@ -212,7 +213,7 @@ class Session:
         """
         from dpicl.release.collected import collect
 
-        return collect(contract, str(reports), self._settings, epsilon=float(epsilon), **how)
+        return collect(contract, str(reports), self._settings, epsilon=read_epsilon(epsilon), **how)
 
     def _with_rows(self, rows: Any, schema: Schema | None, method: str | None, trust: str, **stated: Any) -> Settings:
         if schema is not None:
@@ -251,7 +252,7 @@ class Session:
         Raises:
             DpiclError: a name or value breaks a rule, or the budget does not allow it; what was answered is free when asked again.
         """
-        how: dict[str, Any] = {"epsilon": repr(float(epsilon)), "shots": shots, "count": count, "model": model, "period": period}
+        how: dict[str, Any] = {"epsilon": repr(read_epsilon(epsilon)), "shots": shots, "count": count, "model": model, "period": period}
         request = request_of(account, options=options, settings=self._settings, **how)
         return list(QuerySession(request, self._settings, again=again).answer(queries))
 

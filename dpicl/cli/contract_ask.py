@@ -61,7 +61,7 @@ def ask_contract(
         return validate(Person, {"id_column": "who", "max_rows": typed_value(text)}, "person").max_rows
 
     def rows_in_all(text: str) -> int | None:
-        if text and not (text.isdecimal() and int(text)):
+        if text and not (text.isascii() and text.isdecimal() and int(text)):
             raise typer.BadParameter("expected a whole number above 0, or nothing")
         return int(text) if text else None
 

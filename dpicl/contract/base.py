@@ -81,7 +81,8 @@ _MOST = 2**63
 
 
 def _number(value: Any, expected: str = "a number as JSON writes it, without quotes") -> Any:
-    """Neither a text nor `true`, which pydantic would take for numbers."""
+    """Neither a text nor `true`, which pydantic would take for numbers, as it would numpy's."""
+    value = value.tolist() if hasattr(value, "dtype") else value
     if isinstance(value, str | bytes | bool):
         raise ValueError(f"got {str(value)[:40]!r}; expected {expected}")  # noqa: TRY004 - which pydantic gives file and key
     if isinstance(value, int) and not -_MOST <= value < _MOST:

@@ -15,12 +15,10 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
-from decimal import Decimal
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from dpicl.accounting.filters import Spent
@@ -38,6 +36,7 @@ from dpicl.errors import DataError, DeclarationError, ParameterError
 from dpicl.files.objects import SCHEME
 from dpicl.methods import METHODS
 from dpicl.tabular.reading.arrow_types import check_types
+from dpicl.tabular.reading.cells import NO_VALUE_RULE, texts
 from dpicl.tabular.reading.header import check_columns
 from dpicl.tabular.reading.read import SUFFIXES
 from dpicl.yaml_file import read_yaml
@@ -221,41 +220,13 @@ def as_arrow(rows: Any, columns_to_read: Callable[[list[str]], Sequence[str]] = 
 
 def column_of(name: str, values: Any) -> pa.Array:
     """One column of a DataFrame. Of Python objects every cell is written as a text by its own type, whatever the other cells are."""
+    if hasattr(values, "sparse"):
+        values = values.sparse.to_dense()
+    if hasattr(values, "cat") and values.cat.categories.dtype == object:
+        return texts(values.cat.categories).take(pa.array(values.cat.codes.to_numpy(), mask=(values.cat.codes < 0).to_numpy()))
+    if values.dtype == object:
+        return texts(values)
     try:
-        if hasattr(values, "sparse"):
-            values = values.sparse.to_dense()
-        if hasattr(values, "cat") and values.cat.categories.dtype == object:
-            texts = pa.array([_cell(one) for one in values.cat.categories], pa.string())
-            return texts.take(pa.array(values.cat.codes.to_numpy(), mask=(values.cat.codes < 0).to_numpy()))
-        if values.dtype != object:
-            return pa.array(values, from_pandas=True)
-        return pa.array([None if missing else _cell(one) for one, missing in zip(values, values.isna(), strict=True)], pa.string())
+        return pa.array(values, from_pandas=True)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
-        instead = "numbers, text, dates or truth values in its cells, or no such column in the contract but under `source: {ignore: [...]}`"
-        raise DataError("rows", f"holds neither numbers nor text; expected {instead}", column=name) from None
-
-
-def _cell(value: Any) -> str:
-    """As CSV would hold it. Raises TypeError: it is no number, text, truth value, date or time."""
-    if isinstance(value, np.generic):  # a time of numpy's would be a plain number where Python has none as exact
-        kind = value.dtype.kind  # and a narrow number would get digits of which it has none: 0.1, not 0.10000000149
-        value = (
-            value.astype("datetime64[us]").item()
-            if kind == "M"
-            else float(str(value))
-            if kind == "f"
-            else value.item()
-            if kind != "m"
-            else None
-        )
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float):
-        return str(int(value)) if value.is_integer() else repr(value)
-    if isinstance(value, Decimal):
-        return format(value, "f")
-    if isinstance(value, date):  # and a datetime, which is one
-        return value.isoformat()
-    if isinstance(value, str | int):
-        return str(value)
-    raise TypeError
+        raise DataError("rows", NO_VALUE_RULE, column=name) from None

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Callable, Collection
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 from dpicl.errors import DataError
@@ -17,6 +19,9 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _LONGEST_ROW = 1 << 20
 _END = b"\x1fend\x1f"
 """In every field of a row behind the last one."""
+_QUOTED = re.compile(rb'(?:\A|[,\r\n])"[^"]*+(?:""[^"]*+)*+"(?=([^,\r\n])?)')
+"""A field in quotes, and what stands behind it that begins no other field."""
+_LINE_END = re.compile("[\r\n]")
 _NO_CSV = "is not well-formed CSV; expected closed quotes and rows under 1 MiB"
 
 
@@ -54,12 +59,14 @@ def read_csv(data: bytes, check: Callable[[list[str]], Collection[str] | None], 
 
 
 def _parsed(data: bytes, names: list[str], where: str, *, longest_row: int) -> tuple[pa.Table, int]:
-    """All columns as bytes, and how many rows have another number of fields. Raises DataError: rows do not end, or a quote is never closed."""
-    ragged = 0
+    """All columns as bytes, and how many rows have another number of fields. Raises DataError: rows do not end, or a quote is never closed, or
+    closed by one that begins another row's field, by which the rows between would be lost.
+    """
+    ragged, has_lines = 0, False
 
-    def note(_: pa_csv.InvalidRow) -> str:
-        nonlocal ragged
-        ragged += 1
+    def note(row: pa_csv.InvalidRow) -> str:
+        nonlocal ragged, has_lines
+        ragged, has_lines = ragged + 1, has_lines or _LINE_END.search(row.text or "") is not None
         return "skip"
 
     # A header alone needs its end of line; a blank line is skipped; a row of our own comes last, unless a quote before it is open.
@@ -74,6 +81,9 @@ def _parsed(data: bytes, names: list[str], where: str, *, longest_row: int) -> t
     except pa.ArrowException:
         raise DataError(where, _NO_CSV) from None
     if not table.num_rows or any(column[-1].as_py() != _END for column in table.columns):
+        raise DataError(where, _NO_CSV)
+    has_lines = has_lines or any(pc.any(pc.match_substring_regex(column, _LINE_END.pattern)).as_py() for column in table.columns)
+    if has_lines and any(one[1] and _LINE_END.search(one[0].decode("latin-1"), 1) for one in _QUOTED.finditer(data)):
         raise DataError(where, _NO_CSV)
     return table.slice(0, table.num_rows - 1), ragged
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -30,6 +30,7 @@ from dpicl.errors import ParameterError
 from dpicl.mechanisms.two_levels import TwoLevels, two_levels
 from dpicl.methods.ldp_collection import encoding_of, expected_errors, questions_for
 from dpicl.methods.options import LdpVariant
+from dpicl.pipeline import is_real
 from dpicl.tabular.local.estimate import Estimator, check_fits, usual_estimator
 from dpicl.tabular.local.questions import MOST_QUESTIONS, Design, Questionnaire
 from dpicl.yaml_file import validate
@@ -70,7 +71,7 @@ class Collection:
             ParameterError: a value breaks a rule; all of its questions are built here.
         """
         for name, value in (("epsilon", epsilon), ("sending epsilon", 1.0 if sending_epsilon is None else sending_epsilon)):
-            if not 0 < value < math.inf:
+            if not (is_real(value) and 0 < value <= sys.float_info.max):
                 raise ParameterError(name, value, "a finite number > 0")
         if design not in DESIGNS:
             raise ParameterError("design", design[:40], f"one of {', '.join(DESIGNS)}")

@@ -39,7 +39,7 @@ def parse_records(data: bytes, fields: Sequence[str], where: str, *, leave_out: 
     if where.endswith((*JSON_LINES, *TAGGED)):
         return _by_line(data, fields, where, _tagged if where.endswith(TAGGED) else _json, leave_out=leave_out)
     if where.endswith(JSON_LISTS):
-        return _fields_of(_json_list(data, where), fields)
+        return _fields_of(_json_list(data, where, leave_out=leave_out), fields)
 
     def wanted(names: list[str]) -> list[str]:
         odd = [field for field in fields if names.count(field) != 1]
@@ -58,8 +58,8 @@ def parse_records(data: bytes, fields: Sequence[str], where: str, *, leave_out: 
                     raise DataError(
                         where, f"field {field!r} holds too many bytes; expected less in a file of its size", detail=f"more than {limit}"
                     )
-                column = column.cast(pa.large_string())
-            values[field] = column.to_pylist()
+                column = column.cast(pa.large_string() if pa.types.is_string(column.type.value_type) else pa.large_binary())
+            values[field] = list(map(_as_text, column.to_pylist()))
         except (pa.ArrowException, UnicodeDecodeError):
             raise DataError(where, f"field {field!r} holds no text") from None
     return values
@@ -96,11 +96,21 @@ def _json(text: str) -> Any:
         return None
 
 
-def _json_list(data: bytes, where: str) -> list[dict[str, Any]]:
-    records = _json(utf8(data, where).removeprefix("\ufeff"))
-    if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
+def _json_list(data: bytes, where: str, *, leave_out: bool) -> list[dict[str, Any]]:
+    members = _json(utf8(data, where).removeprefix("\ufeff"))
+    records = [record for record in members if isinstance(record, dict)] if isinstance(members, list) else None
+    if records is None or not (leave_out or len(records) == len(members)):
         raise DataError(where, "is no list of JSON objects; expected one list, of an object for each record")
+    tell_left_out(where, left_out=len(members) - len(records))
     return records
+
+
+def _as_text(value: Any) -> Any:
+    """Bytes that are a text as one; others are no text, which is their record's own fault."""
+    try:
+        return value.decode() if isinstance(value, bytes) else value
+    except UnicodeDecodeError:
+        return value
 
 
 def _tagged(line: str) -> dict[str, Any] | None:

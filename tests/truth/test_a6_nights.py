@@ -195,6 +195,25 @@ def test_lines_of_csv_too() -> None:
     assert parse_texts(content, nightly(), "x.csv").num_rows == 3
 
 
+@pytest.mark.parametrize("odd", [3, None, [1], "a text", {"class": "ugly"}])
+def test_and_members_of_a_list(odd: Any) -> None:
+    content = json.dumps([*records(2), odd, records(3)[2]]).encode()
+    assert parse_texts(content, nightly(), "x.json").equals(parse_texts(lines(records(3)), text_contract(), "x.jsonl"))
+    with pytest.raises(DataError):
+        parse_texts(content, text_contract(), "x.json")
+
+
+@pytest.mark.parametrize("column", ["class", "body"])
+def test_and_bytes_of_no_text_in_parquet(column: str) -> None:
+    rows = [*records(3), {**ONE, column: "\udcff"}]
+    names, file = ("class", "head", "body"), io.BytesIO()
+    table = {name: pa.array([row[name].encode(errors="surrogateescape") for row in rows], pa.binary()) for name in names}
+    pq.write_table(pa.table(table), file)
+    assert parse_texts(file.getvalue(), nightly(), "x.parquet").equals(parse_texts(lines(records(3)), text_contract(), "x.jsonl"))
+    with pytest.raises(DataError):
+        parse_texts(file.getvalue(), text_contract(), "x.parquet")
+
+
 def test_public_texts_are_refused_as_ever(tmp_path: Path) -> None:
     """Nobody is told of by a refusal, and answers stay beside their queries."""
     from dpicl.text.read import read_part

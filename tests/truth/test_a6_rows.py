@@ -8,8 +8,10 @@ import os
 import pty
 import sqlite3
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pandas as pd
@@ -20,8 +22,10 @@ from hypothesis import strategies as st
 
 from dpicl.contract import Contract
 from dpicl.contract.load import contract_digest, parse_contract
+from dpicl.engine.given import as_arrow, schema_contract
 from dpicl.errors import DataError, DeclarationError
 from dpicl.tabular.reading import parse
+from dpicl.tabular.reading.cells import of_objects
 from dpicl.tabular.reading.parse import typed_table
 from dpicl.tabular.reading.read import read_table
 from dpicl.tabular.reading.source import load_source
@@ -237,6 +241,24 @@ def test_a_quote_that_is_never_closed_is_the_files(tmp_path: Path, row: bytes, s
         read_table(tmp_path / "shop.csv", said)
 
 
+@pytest.mark.parametrize("row", [b'20,2024-05-01,3.5,"n,no,a\n', b'20,2024-05-01,3.5,n,no,"a\n', b'"20,2024-05-01,3.5,n,no,a\r\n'])
+@pytest.mark.parametrize("between", [0, 1, 5])
+@pytest.mark.parametrize("said", [{"every": "day"}, {"every": "once"}], ids=["nightly", "once"])
+def test_so_is_one_that_another_row_s_quote_would_close(tmp_path: Path, row: bytes, between: int, said: dict[str, str]) -> None:
+    """The rows between, which others wrote, would be one field of it."""
+    rows = [*[b"20,2024-05-01,3.5,n,no,b\n"] * between, b'20,2024-05-01,3.5,n,no,"a, b"\n']
+    (tmp_path / "shop.csv").write_bytes(b"age,when,spent,city,bought,note\n" + row + b"".join(rows))
+    with pytest.raises(DataError, match="closed quotes"):
+        read_table(tmp_path / "shop.csv", contract(source={"ignore": ["note"]}, releases=said))
+
+
+@pytest.mark.parametrize("field", ['"a, b"', '"a\n\nb"', '""', '"a ""b"" c\r\n"', 'a "b" c', '"a"b', "\u201ca"])
+def test_a_quote_that_is_closed_is_its_rows_own(tmp_path: Path, field: str) -> None:
+    rows = f'age,when,spent,city,bought,note\n20,2024-05-01,3.5,n,no,{field}\n20,2024-05-01,3.5,n,no,"a, b"\n'
+    (tmp_path / "shop.csv").write_text(rows, newline="")
+    assert read_table(tmp_path / "shop.csv", contract(source={"ignore": ["note"]}, releases={"every": "day"})).num_rows == 2
+
+
 @pytest.mark.parametrize("content", [as_csv([GOOD]).encode("utf-16"), b"age\n20\n", b"age,age,when,spent,city,bought\n"])
 def test_a_file_of_another_form_is_refused_as_ever(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "shop.csv").write_bytes(content)
@@ -280,6 +302,9 @@ ODD: dict[str, dict[str, Any]] = {
     "a number among words": {"city": 7},
     "a fraction": {"age": 20.5},
     "infinity": {"spent": float("inf")},
+    "bytes for a number": {"age": b"\x00\xff"},
+    "a text of other bytes": {"city": b"n\xff"},
+    "a text of half a letter": {"bought": b"\xed\xa0\x80"},
 }
 
 
@@ -290,7 +315,9 @@ def test_so_is_a_row_of_a_database(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     good = [{"age": 20, "spent": 3.5, "city": "n", "bought": "no"}, {"age": 2**40 + 1, "spent": 4.0, "city": "w", "bought": "yes"}]
     with sqlite3.connect(tmp_path / "shop.db") as database:
         database.execute("CREATE TABLE shop (age, spent, city, bought)")
-        database.executemany("INSERT INTO shop VALUES (:age, :spent, :city, :bought)", [*good, {**good[0], **ODD[name]}])
+        database.executemany(
+            "INSERT INTO shop VALUES (:age, :spent, CAST(:city AS TEXT), CAST(:bought AS TEXT))", [*good, {**good[0], **ODD[name]}]
+        )
     monkeypatch.setenv("SHOP_URL", f"sqlite:///{tmp_path / 'shop.db'}")
     query = {"query": {"url_env": "SHOP_URL", "sql": "SELECT * FROM shop ORDER BY rowid"}}
     said = parse_contract(
@@ -332,6 +359,68 @@ def test_how_many_were_left_out_is_shown_on_a_terminal_alone(monkeypatch: pytest
             shown += os.read(ours, 4096).decode()
     os.close(ours)
     assert "rows: 2 rows that break the contract by themselves are left out" in shown and "1 values" in shown
+
+
+CELLS: dict[str, Any] = {
+    "a list": [20],
+    "a mapping": {"n": 1},
+    "an object": object(),
+    "bytes of no text": b"\xff",
+    "a complex number": 3 + 4j,
+    "half a letter": "\ud800",
+    "a span": pd.Timedelta("1h"),
+    "a span of numpy's": np.timedelta64(1, "h"),
+    "an interval": pd.Interval(0, 1),
+    "a period": pd.Period("2020"),
+    "an array": np.array([1, 2]),
+    "a range": range(3),
+    "a masked value": np.ma.masked,
+    "a number of more digits than are written": 10**5000,
+    "a decimal of more": Decimal("1e999999999"),
+    "a decimal that signals": Decimal("sNaN"),
+    "a day among numbers": np.datetime64("2020-01-01"),
+}
+
+
+@pytest.mark.parametrize("column", ["age", "city"])
+@pytest.mark.parametrize("name", CELLS)
+def test_a_cell_of_a_frame_that_csv_has_no_text_for_is_its_rows_own_fault(name: str, column: str) -> None:
+    nightly, once = schema_contract({**SCHEMA, "releases": {"every": "day"}}), schema_contract(SCHEMA)
+    rows = frame(ROWS[:5]).astype(object)
+    good = typed_table(as_arrow(rows.drop(index=2)), once, "rows")
+    rows.at[2, column] = CELLS[name]  # noqa: PD008 - a list is one cell
+    assert typed_table(as_arrow(rows), nightly, "rows").equals(good)
+    with pytest.raises(DataError) as refused:
+        typed_table(as_arrow(rows), once, "rows")
+    assert refused.value.column == column and refused.value.details().endswith("(1 value)")
+
+
+@pytest.mark.parametrize("suffix", ["binary", "large_binary", "dictionary"])
+def test_so_are_bytes_of_arrow(suffix: str) -> None:
+    kind = pa.dictionary(pa.int8(), pa.binary()) if suffix == "dictionary" else getattr(pa, suffix)()
+    good = pa.Table.from_pandas(frame(ROWS[:4]), preserve_index=False)
+    city = pa.array([b"\xff", *(one.encode() for one in good["city"].to_pylist())], pa.binary()).cast(kind)
+    rows = pa.concat_tables([good.slice(0, 1), good]).set_column(2, "city", city)
+    nightly, once = schema_contract({**SCHEMA, "releases": {"every": "day"}}), schema_contract(SCHEMA)
+    assert typed_table(rows, nightly, "rows").equals(typed_table(good, once, "rows"))
+
+
+def test_what_a_cell_is_to_others_changes_no_other() -> None:
+    """A driver's values of one type, and beside one of another."""
+    for one in (b"n", "n", 7, 7.0, 2.5, True, Decimal("1.50"), UUID(int=7), None):
+        alone = of_objects([one]).cast(pa.string()).to_pylist()
+        assert all(of_objects([one, other]).cast(pa.string()).to_pylist()[:1] == alone for other in ([1], b"\xff", "x", {"a": 1}, None))
+
+
+def refused_as_a_whole(values: Any) -> Any:
+    """As it was: what has no text is nobody's row."""
+    raise DataError("rows", "holds neither numbers nor text")
+
+
+def test_a_frame_that_is_refused_as_a_whole_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dpicl.engine.given.texts", refused_as_a_whole)
+    with pytest.raises(DataError):
+        test_a_cell_of_a_frame_that_csv_has_no_text_for_is_its_rows_own_fault("a list", "age")
 
 
 def refusing(values: Any, read: Any, *, refuse: bool) -> Any:

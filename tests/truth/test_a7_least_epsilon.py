@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
 import dpicl
 from dpicl import pipeline
-from dpicl.errors import ParameterError
+from dpicl.errors import DpiclError, ParameterError
 from dpicl.methods import METHODS
 from dpicl.pipeline import read_epsilon
 from tests.harness import Place, install, new_place, shop, shop_rows
@@ -52,6 +56,29 @@ def place(tmp_path: Path) -> Iterator[Place]:
 def test_another_epsilon_is_refused(text: str) -> None:
     with pytest.raises(ParameterError, match="expected a number >= 1e-06, or inf"):
         read_epsilon(text)
+
+
+@pytest.mark.parametrize("value", [*NO_EPSILON, True, np.True_, b"1", [1], None, np.array([1.0]), 1j, 10**400, Decimal("1e-400"), math.nan])
+def test_nor_is_it_taken_from_a_program(place: Place, value: Any) -> None:
+    session, rows, schema = dpicl.Session(), pd.DataFrame({"x": [0, 1]}), {"columns": {"x": {"type": "integer", "bounds": [0, 1]}}}
+    calls: list[Callable[[], object]] = [
+        lambda: session.protect(rows, schema, epsilon=value, account="a", budget=9),
+        lambda: session.quote(rows, schema, epsilon=value, account="a", budget=9),
+        lambda: session.collect("shop", "reports.jsonl", epsilon=value),
+        lambda: session.ask("shop", ["who?"], epsilon=value),
+        lambda: session.collect("shop", "reports.jsonl", epsilon=1, sending_epsilon="0.5" if value is None else value),
+    ]
+    for call in calls:
+        with pytest.raises(ParameterError, match="epsilon=.*expected a (finite )?number >"):
+            call()
+    with pytest.raises(DpiclError, match="epsilon: got"):
+        session.protect(rows, schema, epsilon=1, account="a", budget="9" if value is None else value)
+    assert session.budget() == ()
+
+
+@pytest.mark.parametrize("value", [1, np.int8(1), np.float32(1), Decimal(1), Fraction(1)])
+def test_a_number_of_a_program_is_one_of_any_type(value: Any) -> None:
+    assert read_epsilon(value) == 1
 
 
 @pytest.mark.parametrize(("text", "epsilon"), [("1", 1.0), ("0.5", 0.5), ("1e-6", 1e-6), ("1E2", 100.0), ("inf", math.inf)])

@@ -136,7 +136,6 @@ CELLS: dict[str, Any] = {
     "timedelta of pandas": pd.Timedelta("1h"),
     "timedelta of numpy": np.timedelta64(3_600_000_000_000, "ns"),
     "time": time(12, 30),
-    "bytes": b"1",
     "complex": 1j,
     "complex of numpy": np.complex128(1),
     "fraction": Fraction(1, 2),
@@ -152,8 +151,10 @@ CELLS: dict[str, Any] = {
 def test_an_object_of_no_plain_type_is_refused_among_any_others(name: str) -> None:
     values = np.empty(3, dtype=object)
     values[:] = [1, CELLS[name], "2"]
-    with pytest.raises(DataError, match="column 'x': holds neither numbers nor text"):
-        as_arrow(pd.DataFrame({"x": values}))
+    for kind in ("integer", "whole category"):
+        columns = {"x": KINDS[kind], "y": {"type": "category", "categories": ["a", "b"]}}
+        with pytest.raises(DataError, match="column 'x': holds neither numbers nor text"):
+            Plain.of(pd.DataFrame({"x": values, "y": ["a"] * 3}), columns)
 
 
 def test_plain_objects_are_read_as_they_are_written() -> None:

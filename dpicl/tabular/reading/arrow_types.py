@@ -43,6 +43,16 @@ def is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
+def is_bytes(kind: pa.DataType) -> bool:
+    """Bytes of any length."""
+    return any(test(kind) for test in _BYTES)
+
+
+def is_plain(kind: pa.DataType) -> bool:
+    """What a category's column takes, bytes apart."""
+    return bool(pa.types.is_null(kind) or is_text(kind) or any(test(kind) for test in _TAKEN["categories"]))
+
+
 def check_types(schema: pa.Schema, contract: Contract, where: str) -> None:
     """Every column of the contract is of a type that it takes; others are not looked at. Raises DataError: one is not."""
     for name, column in contract.columns.items():

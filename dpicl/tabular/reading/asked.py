@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import date
-from decimal import Decimal
-from typing import Any
 
 import pyarrow as pa
-
-from dpicl.errors import DataError
 
 WHERE = "query"
 """The rows' place in messages."""
 Columns = Mapping[str, pa.Array]
 """By name, each of shape (rows,), of any type."""
-Ask = Callable[[str, Collection[str], int], tuple[list[str], Iterator[Columns]]]
-"""A database that cannot be written to: it runs one query, and gives the names of its columns and, as they are gone through, those of the
-wanted names in batches of so many rows, the last of which may be smaller.
+Asked = tuple[list[tuple[str, pa.DataType | None]], Iterator[Columns]]
+"""The names of a query's columns and, where the database has one for all rows, the type of each; and its batches."""
+Ask = Callable[[str, Collection[str], int], Asked]
+"""A database that cannot be written to: it runs one query, and gives, as they are gone through, the columns of the wanted names in batches
+of so many rows, the last of which may be smaller.
 """
 
 
@@ -59,31 +55,3 @@ class Deadline:
     def has_passed(self) -> bool:
         """Whether it is too late."""
         return time.monotonic() >= self.end
-
-
-def of_objects(values: Iterable[Any], name: str) -> pa.Array:
-    """A column of a driver's objects, of shape (rows,): of those that Arrow has no type for together, each is a text by its own type, whatever the
-    others are. Raises DataError: one is no plain value.
-    """
-    every = list(values)
-    with suppress(pa.ArrowException, OverflowError, TypeError, ValueError):
-        return pa.array(every, from_pandas=False)
-    try:
-        return pa.array(list(map(_text, every)), pa.string())
-    except (pa.ArrowException, TypeError, ValueError):
-        raise DataError(WHERE, "holds neither numbers nor text", column=name) from None
-
-
-def _text(value: Any) -> str | None:
-    """As CSV would hold it. Raises TypeError: it is no number, text, truth value, date or time."""
-    if value is None or isinstance(value, str):
-        return value
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float):
-        return str(int(value)) if value.is_integer() else repr(value)
-    if isinstance(value, int | Decimal):
-        return format(value, "d" if isinstance(value, int) else "f")
-    if isinstance(value, date):  # and a datetime, which is one
-        return value.isoformat()
-    raise TypeError

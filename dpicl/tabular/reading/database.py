@@ -33,7 +33,9 @@ from dpicl.contract.models import Contract
 from dpicl.contract.sources import Query
 from dpicl.errors import ParameterError, SourceError
 from dpicl.installed import extra_of
-from dpicl.tabular.reading.asked import WHERE, Check, Columns, Connected, Deadline, NoIdentity, Refusal, of_objects
+from dpicl.tabular.reading.arrow_types import check_types
+from dpicl.tabular.reading.asked import WHERE, Asked, Check, Columns, Connected, Deadline, NoIdentity, Refusal
+from dpicl.tabular.reading.cells import of_objects
 from dpicl.tabular.reading.header import check_columns
 from dpicl.tabular.reading.parse import typed_table
 
@@ -69,17 +71,18 @@ def _sqlite(address: Any, deadline: Deadline) -> Iterator[Connected]:
     with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, isolation_level=None)) as connection:
         connection.execute("PRAGMA query_only = ON")
         connection.execute("PRAGMA trusted_schema = OFF")
+        connection.text_factory = bytes  # a text may be none in UTF-8, which is its row's own fault
         connection.set_authorizer(_authorise)
         connection.set_progress_handler(deadline.has_passed, _STEPS)
 
-        def ask(sql: str, wanted: Collection[str], batch_rows: int) -> tuple[list[str], Iterator[Columns]]:
+        def ask(sql: str, wanted: Collection[str], batch_rows: int) -> Asked:
             cursor = connection.execute(sql)
             names = [str(column[0]) for column in cursor.description or ()]
             places = [place for place, name in enumerate(names) if name in wanted]
             read, is_all = [names[place] for place in places], len(places) == len(names)
             # one row at a time: a column that is not wanted may be wide
             rows: Iterator[Sequence[Any]] = cursor if is_all else ([row[place] for place in places] for row in cursor)
-            return names, iter(lambda: _columns(read, list(islice(rows, batch_rows))), {})
+            return [(name, None) for name in names], iter(lambda: _columns(read, list(islice(rows, batch_rows))), {})
 
         yield Connected((_file_address(address),), ask)
 
@@ -90,7 +93,7 @@ def _file_address(address: Any) -> str:
 
 def _columns(names: list[str], rows: list[Sequence[Any]]) -> Columns:
     """Of rows, if there are any."""
-    return {name: of_objects(values, name) for name, values in zip(names, zip(*rows, strict=True), strict=True)} if rows else {}
+    return dict(zip(names, map(of_objects, zip(*rows, strict=True)), strict=True)) if rows else {}
 
 
 def _authorise(action: int, _table: str | None, function: str | None, _database: str | None, _trigger: str | None) -> int:
@@ -168,8 +171,9 @@ def query_batches(contract: Contract, query: Query, batch_rows: int, check: Chec
         if check is not None:
             check(connected.addresses)
         try:
-            names, batches = connected.ask(query.sql, contract.read_columns, batch_rows)
-            check_columns(names, contract, WHERE)
+            described, batches = connected.ask(query.sql, contract.read_columns, batch_rows)
+            check_columns([name for name, _ in described], contract, WHERE)
+            check_types(pa.schema([(name, kind) for name, kind in described if kind is not None]), contract, WHERE)
             for columns in batches:
                 if deadline.has_passed():  # a query without an end gives rows on and on, each of them quickly
                     raise SourceError(late)

@@ -20,7 +20,8 @@ from dpicl.contract.columns import MISSING, CategoryColumn, Column, DateColumn, 
 from dpicl.contract.models import Contract
 from dpicl.errors import DataError
 from dpicl.holder import tell_left_out
-from dpicl.tabular.reading.arrow_types import check_type, check_types, is_text
+from dpicl.tabular.reading.arrow_types import check_type, check_types, is_bytes, is_text
+from dpicl.tabular.reading.cells import NO_VALUE, NO_VALUE_RULE, as_utf8
 from dpicl.tabular.reading.quick import quick_column
 from dpicl.types import NO_NUMBER
 
@@ -269,9 +270,11 @@ def _as_text(column: pa.ChunkedArray, name: str, where: str) -> pa.ChunkedArray:
             whole = pc.fill_null(pc.and_(pc.equal(pc.floor(exact), exact), pc.less(pc.abs(exact), 2.0**63)), False)
             without = pc.if_else(whole, exact, 0.0).cast(pa.int64()).cast(pa.string())
             column = pc.if_else(whole, without, column.cast(pa.string()))
-        text = pc.fill_null(column.cast(pa.string()), "")
+        read = [as_utf8(chunk) for chunk in column.chunks] if is_bytes(column.type) else column.cast(pa.string()).chunks
+        text = pc.fill_null(pa.chunked_array(read, pa.string()), "")
     except pa.ArrowException:
-        raise DataError(where, "holds neither numbers nor text", column=name) from None
+        raise DataError(where, NO_VALUE_RULE, column=name) from None
+    _refuse(pc.equal(text, NO_VALUE), NO_VALUE_RULE, name, where)
     _refuse(_is_long(text), _TOO_LONG, name, where)
     return text
 

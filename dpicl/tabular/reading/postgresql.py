@@ -26,7 +26,8 @@ from psycopg.postgres import types as known
 from psycopg.pq import Format
 from sqlalchemy.exc import ArgumentError
 
-from dpicl.tabular.reading.asked import Columns, Connected, Deadline, NoIdentity, Refusal, of_objects
+from dpicl.tabular.reading.asked import Asked, Columns, Connected, Deadline, NoIdentity, Refusal
+from dpicl.tabular.reading.cells import of_objects
 
 logging.getLogger("psycopg").setLevel(logging.CRITICAL)  # its warnings quote what the server says, as a time zone that a query may set
 _CONNECT_SECONDS = 10
@@ -46,6 +47,13 @@ _PLAIN = {
     known["timestamp"].oid: pa.timestamp("us"),
 }
 """What the objects that psycopg makes of a type are to Arrow."""
+_TYPES = {
+    **_PLAIN,
+    known["bool"].oid: pa.bool_(),
+    **{known[name].oid: pa.time64("us") for name in ("time", "timetz")},
+    known["interval"].oid: pa.duration("us"),
+}
+"""Of a whole column, whatever is in its rows."""
 _AS_SENT = ("utf-8", "ascii")
 """Encodings of a connection whose texts are Arrow's: `ascii` is what psycopg calls PostgreSQL's SQL_ASCII, any bytes."""
 _WHICH = """SELECT (SELECT system_identifier FROM pg_catalog.pg_control_system()), pg_catalog.current_database(),
@@ -67,13 +75,14 @@ def postgresql(address: Any, deadline: Deadline) -> Iterator[Connected]:
     with closing(declared), _ended(connection, deadline), closing(connection):
         connection.read_only = True
 
-        def ask(sql: str, wanted: Collection[str], batch_rows: int) -> tuple[list[str], Iterator[Columns]]:
+        def ask(sql: str, wanted: Collection[str], batch_rows: int) -> Asked:
             settings = {**_SETTINGS, "statement_timeout": str(deadline.seconds * 1000)}
             with _refusals():
                 connection.execute("; ".join(f"SET LOCAL {name} = {value}" for name, value in settings.items()).encode())
                 declared.execute(sql)
                 columns = [(column.name, column.type_code) for column in declared.description or ()]
-            return [name for name, _ in columns], iter(lambda: _fetched(connection, columns, wanted, batch_rows), None)
+            typed = [(name, _TYPES.get(oid)) for name, oid in columns]
+            return typed, iter(lambda: _fetched(connection, columns, wanted, batch_rows), None)
 
         yield Connected(_addresses(connection), ask)
 
@@ -145,11 +154,11 @@ def _fetched(
         rows, get, columns = range(result.ntuples), result.get_value, {}
         for place, (name, oid) in enumerate(described):
             if rows and name in wanted:
-                columns[name] = _column([get(row, place) for row in rows], oid, cursor, name)
+                columns[name] = _column([get(row, place) for row in rows], oid, cursor)
     return columns or None
 
 
-def _column(texts: list[bytes | None], oid: int, cursor: psycopg.Cursor, name: str) -> pa.Array:
+def _column(texts: list[bytes | None], oid: int, cursor: psycopg.Cursor) -> pa.Array:
     """Values of a type, of shape (rows,), as Arrow has psycopg's objects; but a numeric stays the server's text: Arrow would write all of a
     batch with the most digits of one of them, so that a row changed the words and ids of others.
     """
@@ -165,12 +174,12 @@ def _column(texts: list[bytes | None], oid: int, cursor: psycopg.Cursor, name: s
             return values.cast(pa.scalar(datetime.now(cursor.connection.info.timezone)).type)
         if oid in _PLAIN:
             return values.cast(_PLAIN[oid])
-    return of_objects((None if text is None else _loaded(loader, text) for text in texts), name)
+    return of_objects(None if text is None else _loaded(loader, text) for text in texts)
 
 
 def _loaded(loader: Any, text: bytes) -> Any:
-    """A value as psycopg has it; as the server writes it where Python has none such, as an endless date."""
+    """A value as psycopg has it; as the server writes it where Python has none such, as an endless date or JSON too deep."""
     try:
         return loader.load(text)
-    except psycopg.DataError:
-        return text.decode(errors="replace")
+    except (psycopg.DataError, ValueError, RecursionError):
+        return text
