@@ -57,10 +57,7 @@ def as_utf8(column: pa.Array) -> pa.Array:
 
 def _text(value: Any) -> str | None:
     if isinstance(value, np.generic):  # a time of numpy's would be a plain number where Python has none as exact
-        kind = value.dtype.kind  # and a narrow number would get digits of which it has none: 0.1, not 0.10000000149
-        if kind == "m":
-            return NO_VALUE
-        value = value.astype("datetime64[us]").item() if kind == "M" else float(str(value)) if kind == "f" else value.item()
+        value = value.astype("datetime64[us]").item() if value.dtype.kind == "M" else value.item() if value.dtype.kind != "m" else NO_VALUE
     if value is None or type(value).__name__ in ("NAType", "NaTType"):  # of pandas, which may not be installed
         return None
     if isinstance(value, float) and not isfinite(value):
