@@ -238,16 +238,7 @@ def column_of(name: str, values: Any) -> pa.Array:
 def _cell(value: Any) -> str:
     """As CSV would hold it. Raises TypeError: it is no number, text, truth value, date or time."""
     if isinstance(value, np.generic):  # a time of numpy's would be a plain number where Python has none as exact
-        kind = value.dtype.kind  # and a narrow number would get digits of which it has none: 0.1, not 0.10000000149
-        value = (
-            value.astype("datetime64[us]").item()
-            if kind == "M"
-            else float(str(value))
-            if kind == "f"
-            else value.item()
-            if kind != "m"
-            else None
-        )
+        value = value.astype("datetime64[us]").item() if value.dtype.kind == "M" else value.item() if value.dtype.kind != "m" else None
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
