@@ -10,8 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from math import isfinite
 from typing import Annotated, Any, ClassVar, Literal, Self
 
+import numpy as np
 from pydantic import Field, ModelWrapValidatorHandler, PrivateAttr, SerializationInfo, field_serializer, model_validator
 from pydantic.json_schema import SkipJsonSchema, WithJsonSchema
 
@@ -156,7 +158,8 @@ def category_of(text: str, categories: tuple[str, ...], kind: ValueType) -> str 
     if kind == "integer" and (whole := _WHOLE.fullmatch(text)):
         return as_category("0" if whole[1] == "-0" else whole[1], categories)
     if kind == "real" and NUMBER.fullmatch(text):
-        return as_category(as_written(float(text)), categories)
+        number = as_written(float(text))
+        return as_category(number, categories) or _others(categories).get(number)
     if kind == "category" and (time := _TIME.fullmatch(text)):  # of which a column of times has zeros, however many
         spelled = (f"{time[1]}{between}{time[2]}{time[3] or ''}" for between in (" ", "T"))
         day = time[1] if time[2] == "00:00:00" and not time[3] else None
@@ -169,6 +172,13 @@ def as_category(text: str, categories: tuple[str, ...]) -> str | None:
     return text if text in categories else None
 
 
+def _of_32_bits(number: str) -> str:
+    """As a column of 32 bits has a number, and still has it where a row has made it one of 64: 0.10000000149011612 of 0.1."""
+    with np.errstate(over="ignore"):
+        narrow = float(np.float32(float(number)))
+    return str(as_written(narrow)) if narrow and isfinite(narrow) else number  # neither beyond 32 bits nor too small for them
+
+
 @lru_cache(maxsize=1024)
 def _others(categories: tuple[str, ...]) -> Mapping[str, str]:
     """{what a column of numbers or booleans has for a category that is written otherwise: the category}."""
@@ -176,6 +186,7 @@ def _others(categories: tuple[str, ...]) -> Mapping[str, str]:
     truths = {BOOLEANS[one]: one for one in stated if one in BOOLEANS}
     meant = {text: truths[truth] for text, truth in BOOLEANS.items()} if len(stated) == len(truths) == 2 else {}
     floats = [(as_written(float(one)), one) for one in stated if NUMBER.fullmatch(one)]
+    floats += [(text, one) for one in stated if NUMBER.fullmatch(one) and (text := _of_32_bits(one)) != as_written(float(one))]
     numbers = floats + [(short, one) for text, one in floats if (short := _ZERO_OF_EXPONENT.sub(r"\1", text)) != text]
     for text, category in numbers:
         if text not in categories and [other for other, _ in numbers].count(text) == 1:

@@ -126,7 +126,7 @@ class Meaning:
         """
         is_date = self.type in ("date", "datetime")
         check_taken(values.type, "dates" if is_date else "numbers", self.column, _WHERE)
-        if self.missing or not (pa.types.is_temporal(values.type) or pa.types.is_integer(values.type) or pa.types.is_float64(values.type)):
+        if self.missing or not (pa.types.is_temporal(values.type) or pa.types.is_integer(values.type) or pa.types.is_floating(values.type)):
             text = as_text(values, self.column, _WHERE)
             values = pc.if_else(pc.is_in(text, value_set=pa.array(["", "nan", *self.missing])), None, text)
         try:

@@ -11,11 +11,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import dpicl
 from dpicl.engine.given import as_arrow
 from dpicl.errors import DataError, DpiclError
+from dpicl.tabular import values
+from dpicl.tabular.reading import parse
 from dpicl.tabular.values import Meaning
 from tests.truth.no_noise import Plain
 
@@ -42,6 +45,8 @@ def objects(*values: Any) -> np.ndarray:
 
 
 NARROW = np.array([0.1, 0.2, 0.3, 0.6, 0.7, 0.8, 0.9], "float32")
+NARROW_BINS = np.searchsorted(np.arange(1, 10) / 10, NARROW.astype(float), side="right").tolist()
+"""Of the very numbers: 0.7 of 32 bits is a little less than 0.7."""
 MIDNIGHTS = pd.to_datetime(["2024-01-01", "2024-06-01"])
 VALUES: dict[str, tuple[Column, Any, list[int]]] = {
     "a word": (gaps(INTEGER, "NA"), ["NA", "5", "7"], [10, 5, 7]),
@@ -69,12 +74,15 @@ VALUES: dict[str, tuple[Column, Any, list[int]]] = {
     "offsets": (TIME, ["2020-02-29T23:00+05:00", "2024-12-31T01:00Z"], [0, 7]),
     "fractions of a second": (TIME, ["2020-02-29 23:00:00.123456", "2024-12-31"], [0, 7]),
     "no day": (gaps(DATE), ["", "2024-12-31", None], [8, 7, 8]),
-    "narrow floats": (TENTHS, NARROW, [1, 2, 3, 6, 7, 8, 9]),
-    "narrow floats of Arrow": (gaps(TENTHS), pd.array([*NARROW, None], "float[pyarrow]"), [1, 2, 3, 6, 7, 8, 9, 10]),
-    "narrow floats of pandas": (gaps(TENTHS), pd.array([*NARROW, None], "Float32"), [1, 2, 3, 6, 7, 8, 9, 10]),
-    "narrow floats among objects": (TENTHS, objects(*NARROW), [1, 2, 3, 6, 7, 8, 9]),
-    "narrow floats in a dictionary": (TENTHS, pd.Categorical(NARROW), [1, 2, 3, 6, 7, 8, 9]),
+    "narrow floats": (TENTHS, NARROW, NARROW_BINS),
+    "narrow floats that a row has made wide": (TENTHS, NARROW.astype(float), NARROW_BINS),
+    "narrow floats of Arrow": (gaps(TENTHS), pd.array([*NARROW, None], "float[pyarrow]"), [*NARROW_BINS, 10]),
+    "narrow floats of pandas": (gaps(TENTHS), pd.array([*NARROW, None], "Float32"), [*NARROW_BINS, 10]),
+    "narrow floats among objects": (TENTHS, objects(*NARROW), NARROW_BINS),
+    "narrow floats in a dictionary": (TENTHS, pd.Categorical(NARROW), NARROW_BINS),
     "categories of narrow floats": (listed(0.1, 0.9), np.array([0.1, 0.9], "float32"), [0, 1]),
+    "categories of narrow floats that a row has made wide": (listed(0.1, 0.9), np.array([0.1, 0.9], "float32").astype(float), [0, 1]),
+    "categories of narrow floats among objects": (listed(0.1, 1e-7), objects(np.float32(0.1), np.float32(1e-7)), [0, 1]),
     "texts of narrow floats": (listed("0.1", "0.7"), np.array([0.7, 0.1], "float32"), [1, 0]),
     "whole narrow floats": (INTEGER, np.array([1, 9], "float32"), [1, 9]),
     "decimals": (TENTHS, objects(Decimal("0.1"), Decimal("0.70")), [1, 7]),
@@ -95,15 +103,22 @@ VALUES: dict[str, tuple[Column, Any, list[int]]] = {
 
 
 def check_values(name: str) -> None:
-    column, values, expected = VALUES[name]
-    rows = pd.DataFrame({"x": values})
+    column, given, expected = VALUES[name]
+    rows = pd.DataFrame({"x": given})
     rows["y"] = np.where(np.arange(len(rows)) % 2, "yes", "no")
     plain = Plain.of(rows, {"x": column, "y": listed("no", "yes")})
     assert plain.codes[:, 0].tolist() == expected
     bins = plain.predictor().steps[0][1]
-    for given in (rows, as_arrow(rows)):
-        assert bins.meanings[0].codes(as_arrow(given).column("x").slice(0)).tolist() == expected
-        assert (bins.transform(given).argmax(axis=1) == expected).all()
+    for frame in (rows, as_arrow(rows)):
+        assert bins.meanings[0].codes(as_arrow(frame).column("x")).tolist() == expected
+        assert (bins.transform(frame).argmax(axis=1) == expected).all()
+
+
+@pytest.mark.parametrize("value", [0.0, np.inf, 0.5000001, np.float32(0.30000004)])
+def test_a_number_that_only_resembles_a_category_is_none(value: float) -> None:
+    rows = pd.DataFrame({"x": [value], "y": ["no"]})
+    with pytest.raises(DataError, match="column 'x': is not one of the 4 categories"):
+        Plain.of(rows, {"x": listed(0.5, 0.3, 1e300, 1e-50), "y": listed("no", "yes")})
 
 
 @pytest.mark.parametrize("name", VALUES)
@@ -196,6 +211,16 @@ def fails(name: str) -> bool:
 
 def test_mutant_rows_that_a_predictor_reads_without_the_contract_s_words_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     read = Meaning.codes
-    monkeypatch.setattr(Meaning, "codes", lambda self, values: read(Meaning(**{**vars(self), "missing": ()}), values))
+    monkeypatch.setattr(Meaning, "codes", lambda self, given: read(Meaning(**{**vars(self), "missing": ()}), given))
     assert all(fails(name) for name in ("a number as a word", "a word among categories", "a day as a word, in a column of times"))
     assert not fails("offsets")
+
+
+def test_mutant_words_that_are_compared_as_texts_alone_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (parse, values):
+        monkeypatch.setattr(module, "number_meant", lambda *_: None)
+        monkeypatch.setattr(
+            module, "is_word", lambda text, words, _: pc.is_in(text, value_set=pa.array(words, pa.string())).combine_chunks()
+        )
+    assert all(fails(name) for name in ("a number as a word, as pandas writes it", "a real number as a word", "words of a boolean"))
+    assert not fails("a word")

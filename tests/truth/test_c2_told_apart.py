@@ -19,7 +19,7 @@ from dpicl.methods.published.cells import PrintedCell, PrintedTable
 from dpicl.report.markdown import to_markdown
 from dpicl.report.reproduce import Made, Verdict, judged
 from dpicl.report.reproduce.computed import COMPUTED
-from dpicl.report.reproduce.constant import MAJORITY, Beside, first_line
+from dpicl.report.reproduce.constant import Beside, first_line
 from dpicl.report.reproduce.made import Measured
 from dpicl.report.reproduce.meanings import BOUNDED, COUNTED, DIFFERS, EQUAL, MEANINGS, NOT_RUN, SAME, UNCLEAR, WITHIN
 from dpicl.report.reproduce.page import page_of, summary, verdicts_of
@@ -147,7 +147,7 @@ def test_baselines_stand_beside_the_majority_of_the_rows_that_they_are_tested_on
 
 def test_a_table_s_first_line_counts_each_number_once() -> None:
     def beside(*, near: bool, wide: bool, apart: bool) -> Beside:
-        return Beside(MAJORITY, 0.7, 0.9, apart, near, wide)
+        return Beside("the majority label", 0.7, 0.9, apart, near, wide)
 
     found = [
         beside(near=True, wide=False, apart=False),

@@ -266,9 +266,9 @@ def _as_text(column: pa.ChunkedArray, name: str, where: str) -> pa.ChunkedArray:
             taken = [dictionary.take(chunk.indices) for dictionary, chunk in zip(dictionaries, column.chunks, strict=True)]
             column = pa.chunked_array(taken, kind)
         if pa.types.is_floating(column.type):  # a whole one without an exponent, which Arrow writes from 1e+15 on
-            exact = column.cast(pa.float64())  # for whole ones; another has the fewest digits of its own width: 0.1, and not 0.10000000149
-            whole = pc.fill_null(pc.and_(pc.equal(pc.floor(exact), exact), pc.less(pc.abs(exact), 2.0**63)), False)
-            without = pc.if_else(whole, exact, 0.0).cast(pa.int64()).cast(pa.string())
+            column = column.cast(pa.float64())
+            whole = pc.fill_null(pc.and_(pc.equal(pc.floor(column), column), pc.less(pc.abs(column), 2.0**63)), False)
+            without = pc.if_else(whole, column, 0.0).cast(pa.int64()).cast(pa.string())
             column = pc.if_else(whole, without, column.cast(pa.string()))
         read = [as_utf8(chunk) for chunk in column.chunks] if is_bytes(column.type) else column.cast(pa.string()).chunks
         text = pc.fill_null(pa.chunked_array(read, pa.string()), "")
