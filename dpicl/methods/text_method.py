@@ -48,6 +48,10 @@ class TextMethod(Method, abstract=True):
         """Whether an embedder places what rows led to, so that another one makes another release."""
         return False
 
+    def calibrates(self, contract: TextContract, unit: Unit, cell: Cell) -> bool:
+        """Whether the model that reads rows is asked about texts without content too."""
+        return False
+
     @abstractmethod
     def noise(self, contract: TextContract, unit: Unit, cell: Cell) -> str:
         """The noise of a cell in a few words, for people: the mechanism's amount."""
