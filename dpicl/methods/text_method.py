@@ -72,6 +72,10 @@ class TextMethod(Method, abstract=True):
     def examples(self, released: Releases, public: Releases, queries: QueryTable, contract: TextContract) -> dict[Cell, list[str]]:
         """What people see of a release, by cell; `public` is the same, written without private rows."""
 
+    def written(self, released: Releases) -> dict[Cell, list[str]]:
+        """Texts of the contract's kind that a release holds, by cell: what its `form` is said of. None where answers are released."""
+        return {}
+
     @abstractmethod
     def in_memory(
         self, train: PrivateTable, queries: QueryTable, contract: TextContract, unit: Unit, model: Any, embedder: Embedder | None
