@@ -56,7 +56,7 @@ def _parameter(parameter: Any, hints: Mapping[str, Any]) -> list[str]:
     wanted = hints[parameter.name]
     kind = next(kinds[one] for one in (*typing.get_args(wanted), wanted) if one in kinds)
     limits = [f"from {parameter.min}" if parameter.min is not None else "", f"to {parameter.max}" if parameter.max is not None else ""]
-    written = parameter.opts[-1] if parameter.opts[-1].startswith("-") else parameter.metavar
+    written = " / ".join(parameter.opts[-1:] + parameter.secondary_opts) if parameter.opts[-1].startswith("-") else parameter.metavar
     default = "required" if parameter.required else "" if parameter.default is None or kind == "" else code(parameter.default)
     return [code(written), " ".join([kind, *filter(None, limits)]), default, parameter.help or ""]
 

@@ -17,7 +17,10 @@ PUBLISHED = {1: 1.272, 3: 0.787, 8: 0.548}
 """Noise by the epsilon that it is said to cost (SAMSum)."""
 TRUE = {1: 5.3, 3: 19.8, 8: 51.4}
 """What it costs where one answer moves a sum of unit vectors by 2."""
-AUDITS, RUNS = ("ensemble-votes", "ensemble-embedding", "keyword-test", "keyword-joint", "keyed-subsets"), sized(200_000, 2_000)
+AUDITS, RUNS = (
+    ("ensemble-votes", "calibrated-votes", "ensemble-embedding", "keyword-test", "keyword-joint", "keyed-subsets"),
+    sized(200_000, 2_000),
+)
 
 
 def cost(sigma: float, sensitivity: float) -> float:

@@ -6,6 +6,7 @@ Answers given together, how records are placed into prompts, and words chosen am
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -22,6 +23,8 @@ from dpicl.mechanisms.noisy_embedding import SCALE, EmbeddingNoise, whole_vector
 from dpicl.mechanisms.noisy_max import exponential_maxima, gaussian_maxima
 from dpicl.mechanisms.private_token import UNITS, TokenNoise
 from dpicl.mechanisms.stable_top import SPREAD, Counts, StableTop
+from dpicl.methods.ensemble.plan import Shape
+from dpicl.methods.ensemble.voting import asked_of_each, counted
 from dpicl.randomness import Stream
 
 EPSILON, SIGMA = 1.0, Fraction(1)
@@ -46,6 +49,33 @@ def _votes(noise: TokenNoise) -> Trial:
 
     def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
         return gaussian_maxima([[vote * UNITS for vote in _VOTE_COUNTS[which]]] * count, variance=variance, stream=stream)
+
+    return Trial(draw, {"the first": lambda selected: selected == 0}, delta=DELTA)
+
+
+_CALIBRATED = Shape("votes", True, 3, 1, 1.0, 1, 1, calibrated=True)
+_NO_CONTENT = asked_of_each(_CALIBRATED) - 1
+_VOTER = [[0.0, 0.5], *[[0.0, 0.0]] * _NO_CONTENT]
+"""Scores of two labels: of a query, for the second, and of texts without content, for neither."""
+_BIASED = [[0.0, 0.5], *[[0.0, 8.0]] * _NO_CONTENT]
+"""With the row the second label is likely whatever is asked, so that the vote is for the first."""
+
+
+def _pooled(scores: np.ndarray, shape: Shape) -> list[int]:
+    """Mutant: every voter is calibrated by the mean of what all say to texts without content."""
+    each = scores.reshape(-1, asked_of_each(shape), scores.shape[1]).copy()
+    each[:, 1:] = each[:, 1:].mean(axis=0)
+    return counted(each.reshape(scores.shape), shape)
+
+
+def _calibrated(noise: TokenNoise, count_votes: Callable[[np.ndarray, Shape], list[int]] = counted) -> Trial:
+    """Votes of three prompts, of which the row is in one; whether the first label is selected."""
+    assert noise.amount is not None
+    variance = noise.amount**2 * noise.squared_movement
+    votes = {which: count_votes(np.array([*(_BIASED if which else _VOTER), *_VOTER, *_VOTER]), _CALIBRATED) for which in (True, False)}
+
+    def draw(which: bool, count: int, stream: Stream) -> np.ndarray:
+        return gaussian_maxima([votes[which]] * count, variance=variance, stream=stream)
 
     return Trial(draw, {"the first": lambda selected: selected == 0}, delta=DELTA)
 
@@ -178,6 +208,12 @@ CASES = (
     AuditCase("ensemble-votes", f"label selected by hard votes of prompts, at delta = {DELTA:.3f}", EPSILON, _votes(_HARD)).with_mutants(
         less_noise(_votes(replace(_HARD, amount=SIGMA / LESS_NOISE))),
         Mutant("added-vote", "the noise is for an added vote, where one row changes a vote", _votes(replace(_HARD, row_is_voter=True))),
+    ),
+    AuditCase(
+        "calibrated-votes", f"label selected by calibrated votes of prompts, at delta = {DELTA:.3f}", EPSILON, _calibrated(_HARD)
+    ).with_mutants(
+        less_noise(_calibrated(replace(_HARD, amount=SIGMA / LESS_NOISE))),
+        Mutant("pooled", "votes are calibrated by all prompts together, so that one row moves all of them", _calibrated(_HARD, _pooled)),
     ),
     AuditCase(
         "ensemble-embedding", f"noisy sum of embedded answers, at delta = {DELTA:.3f}", EPSILON, _embedding(EmbeddingNoise(SIGMA))

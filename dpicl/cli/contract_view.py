@@ -22,6 +22,7 @@ from dpicl.errors import DeclarationError, DpiclError
 from dpicl.files.objects import SCHEME
 from dpicl.tabular.central.bins import bin_values
 from dpicl.tabular.reading.source import locate
+from dpicl.text.form import FORM_WORDS
 from dpicl.text.read import find_texts
 from dpicl.yaml_file import read_declaration
 
@@ -137,6 +138,8 @@ def _print_texts(contract: TextContract) -> None:
         say(f"edition    {contract.edition_of.name}; accepted: {accepted(contract.edition_of.stated)}")
     say(f"text       {contract.text}, cut to {contract.max_characters} characters")
     answers = f"{contract.task.kind}, {contract.query_count} queries{', calibrated' if contract.calibrate else ''}"
+    if contract.form is not None:
+        say(f"form       {FORM_WORDS[contract.form]}")
     say(f"task       {answers}; {asking.text}: ... {asking.answer}: ...")
     if contract.is_classification:
         table = new_table("label", "in prompts", "at least this many rows")

@@ -157,6 +157,10 @@ def ask(
     subsets: Annotated[int | None, typer.Option(help="Number of prompts for each query. Default: the contract's.")] = None,
     similarity: Similarity = None,
     participations: Participations = None,
+    calibrate: Annotated[
+        bool | None,
+        typer.Option(help="Calibrate each prompt's label by texts without content behind its own rows. Default: as the contract says."),
+    ] = None,
     again: Annotated[bool, typer.Option("--again", help="Charge another --count queries when the current ones are used up.")] = False,
     period: Period = None,
 ) -> None:
@@ -177,7 +181,13 @@ def ask(
         raise DpiclError("--draws draws from released demonstrations; expected --demos: another draw of private rows would be charged")
     else:
         texts = read_queries(query, queries)
-        options = {"aggregation": aggregation, "subsets": subsets, "similarity": similarity, "participations": participations}
+        options = {
+            "aggregation": aggregation,
+            "subsets": subsets,
+            "similarity": similarity,
+            "participations": participations,
+            "calibrate": calibrate,
+        }
         request = request_of(
             contract,
             epsilon=epsilon,

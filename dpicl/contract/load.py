@@ -69,9 +69,9 @@ def _parsed(content: bytes, file: str) -> Contract | TextContract:
 
 def contract_digest(contract: Declared) -> str:
     """SHA-256 of the contract's content, whatever the order and spelling of its YAML; who pays, where and when is no part of it, nor are words
-    on where the rows can be had.
+    on where the rows can be had, or the form by which released texts are judged.
     """
-    excluded: Any = {"account": True, "releases": True, "ledger": True, "source": set(ORIGIN_WORDS)}
+    excluded: Any = {"account": True, "releases": True, "ledger": True, "form": True, "source": set(ORIGIN_WORDS)}
     if contract.version > 1:
         excluded |= {"population": True, "privacy": {"budget": {"epsilon", "delta"}}}
     content = contract.model_dump_json(exclude=excluded)

@@ -22,6 +22,8 @@ from dpicl.contract.declared import Declared
 from dpicl.contract.sources import Evaluation
 from dpicl.contract.text_source import FIELD, Count, Delta, FieldPath, Template, TextSource
 
+Form = Literal["question", "sentence"]
+"""What every text of a set is."""
 Line = Annotated[str, StringConstraints(pattern=r"^[^\s](.*[^\s])?$", max_length=2000)]
 """Text that keeps to one line of a prompt, without blanks at its ends."""
 
@@ -186,11 +188,17 @@ class TextContract(Declared):
     prompts: TextPrompts
     """The prompts."""
     calibrate: bool = False
-    """Contextual calibration of Zhao et al. (2021)."""
+    """Contextual calibration of Zhao et al. (2021): of answers to released demonstrations, and of every voter of DP-ICL by its own texts alone."""
+    form: Form | None = None
+    """What is publicly known of every text: it ends as a question does, or as a sentence. Reports say of how many generated texts that holds; nothing
+    else depends on it.
+    """
     generation: Generation | None = None
     """For method few_shot_generation."""
     ensemble: Ensemble | None = None
     """For method dp_icl."""
+    later: ClassVar[tuple[str, ...]] = (*Declared.later, "form")
+
     _edition_of: EditionOf | None = PrivateAttr(None)
 
     @field_validator("text")

@@ -166,9 +166,9 @@ class QuerySession:
             self._request.model.name,
             lambda: open_scorer(self._request.model, models_folder=settings.models, corpus=public_corpus(), wanted=wanted),
         )
-        request = self._request
-        places = on_texts(DpIcl.name).embeds(request.contract, request.unit(0), request.cell)
-        check_reader(request.contract, model, request.embedder, places=places)
+        request, method = self._request, on_texts(DpIcl.name)
+        asked = request.contract, request.unit(0), request.cell
+        check_reader(request.contract, model, request.embedder, places=method.embeds(*asked), calibrated=method.calibrates(*asked))
         return model
 
 

@@ -21,6 +21,7 @@ text and adds d' to one, the same or another. Of two texts, token t of both is o
 its log-ratios are sums of two that lie within r each, so within 2 r. So T choices of range 2 r cover both cases.
 Why (4): n <= B voters move l_v by at most C, so of a token more than 2 C below the k-th largest no sum makes one of the k largest.
 The paper takes 2 C / B, which is what one voter can do. If more than B voters come, the margin is a rule of thumb; it is public either way.
+At epsilon = infinity C is so large that it clips nothing: the same softmax, at the same tau, of every candidate.
 
 Symbols     S `UNITS`, B divisor, tau temperature, C clip in nats, k least number of candidates.
 Not covered what the differences were computed from: voters' prompts are read together, and rounding moves the differences of others,
@@ -42,13 +43,15 @@ from dpicl.mechanisms.noisy_max import bounded_range_max, bounded_range_maxima
 from dpicl.mechanisms.private_token import UNITS
 from dpicl.randomness import Stream
 
+UNCLIPPED = 100.0
+"""C where epsilon is infinite: probabilities of one token that differ by more do so below anything that is ever sampled."""
 SPREAD = 2 * UNITS
 """The most by which a row more moves the difference of two candidates' sums."""
 
 
 @dataclass(frozen=True)
 class DifferenceToken:
-    """How one token is sampled; `amount` is r, or None for no noise: then the largest sum wins.
+    """How one token is sampled; `amount` is r, or None for infinity: then by the same softmax, of differences that are not clipped.
 
     Args:
         voters: B, public.
@@ -67,19 +70,24 @@ class DifferenceToken:
             raise ParameterError("voters", self.voters, "a whole number >= 1")
 
     @property
-    def clip(self) -> float | None:
-        """C = r B tau / 2 in nats; None without noise."""
-        return None if self.amount is None else float(self.amount * self.voters * self.temperature / 2)
+    def clip(self) -> float:
+        """C = r B tau / 2 in nats; at infinity `UNCLIPPED`."""
+        return float(self._range * self.voters * self.temperature / 2)
+
+    @property
+    def _range(self) -> Fraction:
+        """r; at infinity that of `UNCLIPPED`."""
+        return self.amount if self.amount is not None else 2 * Fraction(UNCLIPPED) / (self.voters * self.temperature)
 
     def select(self, sums: Sequence[int] | np.ndarray, stream: Stream) -> int:
         """Place of the sampled candidate by equation (3); `sums` are those of (2), exact, shape (candidates,).
         Raises ParameterError: there is no candidate.
         """
-        return bounded_range_max(sums, epsilon=self.amount, spread=SPREAD, stream=stream)
+        return bounded_range_max(sums, epsilon=self._range, spread=SPREAD, stream=stream)
 
     def select_all(self, sums: Sequence[np.ndarray], stream: Stream) -> list[int]:
         """`select` of every text, by one stream."""
-        return [int(place) for place in bounded_range_maxima(sums, epsilon=self.amount, spread=SPREAD, stream=stream)]
+        return [int(place) for place in bounded_range_maxima(sums, epsilon=self._range, spread=SPREAD, stream=stream)]
 
     def event(self, neighbours: Neighbours) -> Event:
         """What one token costs. Raises ParameterError: without noise there is no price."""

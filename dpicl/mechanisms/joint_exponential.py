@@ -44,16 +44,14 @@ _BITS, _DIGITS = 104, 60
 
 
 def joint_top(counts: Sequence[int], *, length: int, epsilon: Fraction | None, sensitivity: int, stream: Stream) -> tuple[int, ...]:
-    """Places of so many different words by equation (2); the true ones at epsilon = infinity (None), first of equals first.
+    """Places of so many different words by equation (2); the true ones at epsilon = infinity (None), equals in any order.
     `counts`: shape (words,), whole numbers.
     Raises ParameterError: a length that is not in 1..words, an epsilon not in (0, 10000], or a sensitivity below 1.
     """
     _check(epsilon, sensitivity)
     if not 1 <= length <= len(counts):
         raise ParameterError("length", length, f"a whole number in 1..{len(counts)}, the number of words")
-    if epsilon is None:
-        return tuple(sorted(range(len(counts)), key=lambda place: -counts[place])[:length])
-    return joint_law(counts, length=length, exponent=epsilon / (2 * sensitivity)).draw(stream)
+    return joint_law(counts, length=length, exponent=None if epsilon is None else epsilon / (2 * sensitivity)).draw(stream)
 
 
 def guarantee(epsilon: Fraction | None, *, sensitivity: int, neighbours: Neighbours, unit: str = "row") -> Guarantee:
@@ -100,11 +98,13 @@ class JointLaw:
         return tuple(self.places[rank] for rank in self.sequences[_drawn(self.totals, stream)].draw(stream))
 
 
-def joint_law(counts: Sequence[int], *, length: int, exponent: Fraction) -> JointLaw:
-    """The law of sequences by exp(-exponent t), for 1 <= length <= words."""
+def joint_law(counts: Sequence[int], *, length: int, exponent: Fraction | None) -> JointLaw:
+    """The law of sequences by exp(-exponent t), for 1 <= length <= words; those without error alone, where the exponent is infinite (None)."""
     places = sorted(range(len(counts)), key=lambda place: -counts[place])
     rising = [-operator.index(counts[place]) for place in places]
     errors = sorted({other - top for top in set(rising[:length]) for other in set(rising) if other >= top})
+    if exponent is None:
+        errors, exponent = errors[:1], Fraction(0)
     sequences = []
     for error in errors:  # words before j have less, words after it any, and no word comes twice
         within, below = ([bisect_right(rising, top + most) for top in rising[:length]] for most in (error, error - 1))

@@ -14,13 +14,15 @@ Paper       [DR19] Durfee and Rogers, bounded range (arXiv 1905.04273), for (4).
     (1)  P[heads_i] = exp(-epsilon (max_j v_j - v_i) / spread), independently; the winner is
          uniform among the heads
     (2)  argmax_i v_i + E_i,  E_i exponential of mean spread / epsilon
-    (3)  argmax_i v_i + Z_i,  Z_i discrete Gaussian; the first of equals
+    (3)  argmax_i v_i + Z_i,  Z_i discrete Gaussian; uniform among equals
     (4)  P[i] proportional to exp(-epsilon (max_j v_j - v_i) / spread):  a uniform candidate, again until its coin (1) shows heads
 
 Permute-and-flip visits candidates in random order and stops at the first heads. Coins do not
 depend on the order, so that is a uniform choice among the heads, of which there is always one.
 (1) loses epsilon at most: in (2) i wins where E_i > t, t = max_(j != i) (v_j + E_j) - v_i; one row
 moves t by at most the spread, and P[E_i > t + spread] >= e^-epsilon P[E_i > t].
+
+At epsilon = infinity each is its own limit: no noise, uniform among the largest.
 
 (4) has range epsilon: a log-ratio is epsilon / spread times what one row moves v_i by, and a term that is the same for all i.
 
@@ -51,7 +53,7 @@ _TRIED_FIRST, _TRIED_MOST = 64, 1024
 
 
 def exponential_max(votes: Iterable[int], *, epsilon: Fraction | None, spread: int, stream: Stream) -> int:
-    """Index of the winner by equation (1); the first of the largest at epsilon = infinity (None).
+    """Index of the winner by equation (1); epsilon = infinity is None.
     `votes`: shape (candidates,), whole numbers of any size and sign.
     Raises ParameterError: no candidates, epsilon <= 0, or the spread is no whole number >= 1.
     """
@@ -65,10 +67,15 @@ def exponential_maxima(candidate_sets: Iterable[Iterable[int]], *, epsilon: Frac
     votes = _whole(candidate_sets)
     _check(epsilon, spread)
     if epsilon is None:
-        return votes.argmax(axis=1)
+        return _largest(votes, stream)
     gaps = (votes.max(axis=1, keepdims=True) - votes) * epsilon.numerator
     heads = bernoulli_exps(gaps.ravel(), epsilon.denominator * spread, stream).reshape(votes.shape)
     return _one_of(heads, stream)
+
+
+def _largest(votes: np.ndarray, stream: Stream) -> np.ndarray:
+    """The column of a uniform choice among the largest of every row; shape (rows,)."""
+    return _one_of(np.asarray(votes == votes.max(axis=1, keepdims=True), dtype=bool), stream)
 
 
 def _one_of(heads: np.ndarray, stream: Stream) -> np.ndarray:
@@ -80,7 +87,7 @@ def _one_of(heads: np.ndarray, stream: Stream) -> np.ndarray:
 
 
 def gaussian_max(votes: Iterable[int], *, variance: Fraction | None, stream: Stream) -> int:
-    """Index of the winner by equation (3); the first of the largest at epsilon = infinity (None).
+    """Index of the winner by equation (3); epsilon = infinity is a variance of None.
     Raises ParameterError: no candidates, or the variance is not positive, or larger than 2^80.
     """
     return int(gaussian_maxima([votes], variance=variance, stream=stream)[0])
@@ -90,11 +97,11 @@ def gaussian_maxima(candidate_sets: Iterable[Iterable[int]], *, variance: Fracti
     """`gaussian_max` of every candidate set: shape (sets, candidates) to (sets,), int64."""
     votes = _whole(candidate_sets)
     noisy = noisy_sums(votes.ravel(), variance=variance, stream=stream)
-    return np.array(noisy, dtype=object).reshape(votes.shape).argmax(axis=1)
+    return _largest(np.array(noisy, dtype=object).reshape(votes.shape), stream)
 
 
 def bounded_range_max(votes: Iterable[int], *, epsilon: Fraction | None, spread: int, stream: Stream) -> int:
-    """Index of the winner by equation (4); the first of the largest at epsilon = infinity (None).
+    """Index of the winner by equation (4); epsilon = infinity is None.
     Raises ParameterError: no candidates, epsilon <= 0, or the spread is no whole number >= 1.
     """
     return int(bounded_range_maxima([votes], epsilon=epsilon, spread=spread, stream=stream)[0])
@@ -105,7 +112,7 @@ def bounded_range_maxima(candidate_sets: Iterable[Iterable[int]], *, epsilon: Fr
     _check(epsilon, spread)
     sets = [votes if _is_whole(votes) and len(votes) else _whole([votes])[0] for votes in candidate_sets]
     if epsilon is None:
-        return np.array([int(votes.argmax()) for votes in sets], dtype=np.int64)
+        return np.array([int(_largest(votes[np.newaxis], stream)[0]) for votes in sets], dtype=np.int64)
     gaps, denominator, bits = _exponents(sets, epsilon, spread)
     sizes = np.array([len(votes) for votes in sets], dtype=np.int64)
     starts, chosen, waiting = np.cumsum(sizes) - sizes, np.zeros(len(sets), dtype=np.int64), np.arange(len(sets))

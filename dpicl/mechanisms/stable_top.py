@@ -52,7 +52,7 @@ _DIGITS = 40
 
 @dataclass(frozen=True)
 class StableTop:
-    """How words are chosen: epsilon_1, epsilon_2, delta and m; an epsilon of None is infinite, and then nothing is withheld."""
+    """How words are chosen: epsilon_1, epsilon_2, delta and m; an epsilon of None is infinite: no noise, and a set leaves if s >= 1."""
 
     size_epsilon: Fraction | None
     test_epsilon: Fraction | None
@@ -88,9 +88,9 @@ class StableTop:
 
     @cached_property
     def threshold(self) -> int:
-        """T of equation (4), by powers that are rounded down; 0 without noise."""
+        """T of equation (4), by powers that are rounded down; its limit 1 without noise."""
         if self.test_epsilon is None:
-            return 0
+            return 1
         epsilon = self.test_epsilon
         enough = math.ceil(math.log(1 / self.delta) / float(epsilon)) + 1
 

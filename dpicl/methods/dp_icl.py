@@ -12,6 +12,7 @@ Paper       [W23] Wu et al. (arXiv 2305.01639), algorithms 1 to 4, with what `en
     1  D_1 ... D_M <- every row takes part with probability q, in the prompt that its keyed hash names;
        with `similarity` it takes part where it is near to x, and took part in fewer than K queries before
     2  a_i <- LM(D_i, x)                                     labels, log-probabilities or texts
+       calibrated       log p_i(label) less log sum_f p(label | D_i, f),  f texts without content: of D_i alone, nothing of other voters
     3  votes            label <- noisy max of #{i: a_i = label}
        soft votes       label <- noisy max of sum_i clipped log p_i(label),  every D_i one row
        embedding        z <- sum_i clip(E(a_i) - c) + noise;  the candidate text nearest to c + z / M
@@ -45,9 +46,9 @@ from dpicl.methods import text_answers as answers
 from dpicl.methods.base import Reads, Trust
 from dpicl.methods.common import ZERO_SHOT, Cost, draws_for
 from dpicl.methods.ensemble.answers import Answer, Public, decide, write_candidates
-from dpicl.methods.ensemble.plan import FEW_SHOT, EnsemblePlan, aggregation_of, amount, plan_cell, plans, statement
+from dpicl.methods.ensemble.plan import FEW_SHOT, EnsemblePlan, aggregation_of, amount, is_calibrated, plan_cell, plans, statement
 from dpicl.methods.ensemble.retrieval import Spending, admitted
-from dpicl.methods.ensemble.voting import Placement, Voters, Votes
+from dpicl.methods.ensemble.voting import Placement, Voters, Votes, asked_of_each
 from dpicl.methods.memory import Memory, Secrets, StoredVotes
 from dpicl.methods.options import EnsembleOptions
 from dpicl.methods.text_method import Releases, TextMethod
@@ -106,7 +107,7 @@ def consult(train: PrivateTable, queries: Numbered, model: Scorer, job: Job, pro
         name, shape = placement.name, placement.shape
         if name not in by_name:
             by_name[name], placement = [], job.taking(placement, queries, cell)
-            size = max(1, PROMPTS_AT_ONCE // shape.subsets)
+            size = max(1, PROMPTS_AT_ONCE // (shape.subsets * asked_of_each(shape)))
             for part in (queries[start : start + size] for start in range(0, len(queries), size)):
                 by_name[name] += _stored(partial(voters.votes, placement), part, name, cell, job.stored)
                 if progress is not None:
@@ -189,7 +190,9 @@ class DpIcl(TextMethod):
 
     def identity(self, contract: TextContract, unit: Unit, cell: Cell) -> dict[str, object]:
         """See `Method`."""
-        return unit.chosen(EnsembleOptions).variant(cell.system).model_dump(mode="json")
+        chosen = unit.chosen(EnsembleOptions).variant(cell.system)
+        named = chosen.model_copy(update={"calibrate": None}).model_dump(mode="json")
+        return {**named, "calibrate": True} if is_calibrated(contract, chosen) else named
 
     def statement(self, contract: TextContract, unit: Unit, cell: Cell, cost: Cost) -> str:
         """See `ensemble.plan`."""
@@ -199,6 +202,10 @@ class DpIcl(TextMethod):
         """See `TextMethod`."""
         chosen = unit.chosen(EnsembleOptions).variant(cell.system)
         return chosen.similarity is not None or aggregation_of(contract, chosen) == "embedding"
+
+    def calibrates(self, contract: TextContract, unit: Unit, cell: Cell) -> bool:
+        """See `TextMethod`."""
+        return is_calibrated(contract, unit.chosen(EnsembleOptions).variant(cell.system))
 
     def noise(self, contract: TextContract, unit: Unit, cell: Cell) -> str:
         """See `TextMethod`."""

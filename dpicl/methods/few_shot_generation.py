@@ -238,6 +238,10 @@ class FewShotGeneration(TextMethod):
         """See `encode`."""
         return tuple(Demonstration(one["label"], one["text"]) for one in content)
 
+    def written(self, released: Releases) -> dict[Cell, list[str]]:
+        """See `TextMethod`."""
+        return {cell: [one.text for one in texts] for cell, texts in released.items()}
+
     def in_memory(
         self, train: PrivateTable, queries: QueryTable, contract: TextContract, unit: Unit, model: GeneratorModel, embedder: Embedder | None
     ) -> tuple[Demonstrations, Demonstrations]:

@@ -252,7 +252,7 @@ class EnsembleVariant(Frozen):
     The contract's value applies where a size is left out.
     """
 
-    later: ClassVar[tuple[str, ...]] = ("similarity", "participations")
+    later: ClassVar[tuple[str, ...]] = ("similarity", "participations", "calibrate")
 
     aggregation: Literal["votes", "soft-votes", "embedding", "keywords-ptr", "keywords-joint"] | None = None
     """How the ensemble's answers are combined; if left out, `votes` where the contract lists labels, else `embedding`.
@@ -272,6 +272,10 @@ class EnsembleVariant(Frozen):
     participations: Annotated[int, Field(ge=1, le=10_000)] | None = None
     """With `similarity`: number of queries that one text, or person, takes part in at most; 8 if left out. Epsilon pays for as many, whatever
     the number of queries.
+    """
+    calibrate: bool | None = None
+    """Labels only: whether each prompt's answer is calibrated by what the model says to texts without content behind this prompt's own rows
+    (Zhao et al. 2021). As the contract's `calibrate` says if left out. Part of a release's name where it is done.
     """
 
     @model_validator(mode="after")

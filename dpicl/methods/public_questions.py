@@ -54,11 +54,11 @@ def check_scores(model: ModelDescription, alone: np.ndarray, together: np.ndarra
         raise ModelError(f"model {name!r} scores all labels alike; expected a tokenizer that tells them apart")
 
 
-def check_ensemble(contract: TextContract, model: Scorer, embedder: Embedder | None) -> None:
+def check_ensemble(contract: TextContract, model: Scorer, embedder: Embedder | None, *, calibrated: bool) -> None:
     """Ask as the voters of DP-ICL are asked, and place a text; where answers are texts, candidates.
     Raises DpiclError: the model, or the embedder, does not answer.
     """
-    Voters(contract, model).check()
+    Voters(contract, model).check(calibrated)
     if embedder is None:
         return
 

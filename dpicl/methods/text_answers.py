@@ -84,13 +84,18 @@ def answers_of(outputs: np.ndarray, contract: TextContract) -> np.ndarray:
         return np.char.strip(outputs)
     if outputs.ndim == 1:
         return outputs
+    if contract.calibrate:
+        outputs = calibrated(outputs[: -len(CONTENT_FREE)], outputs[-len(CONTENT_FREE) :])
+    return np.asarray(outputs.argmax(axis=1))
+
+
+def calibrated(scores: np.ndarray, free: np.ndarray) -> np.ndarray:
+    """Equation (1) up to the argmax, in logarithms: of the shape of `scores`, (..., labels).
+    `free`: scores of the queries without content behind the same demonstrations, shape (..., queries, labels).
+    """
     from scipy.special import log_softmax, logsumexp  # a third of a second to import: only where it is called
 
-    scores = log_softmax(outputs, axis=1)
-    if contract.calibrate:
-        scores, free = scores[: -len(CONTENT_FREE)], scores[-len(CONTENT_FREE) :]
-        scores = scores - logsumexp(free, axis=0)
-    return np.asarray(scores.argmax(axis=1))
+    return np.asarray(log_softmax(scores, axis=-1) - logsumexp(log_softmax(free, axis=-1), axis=-2))
 
 
 def metrics_of(outputs: Mapping[Cell, np.ndarray], queries: QueryTable, contract: TextContract) -> dict[Cell, Metrics]:

@@ -48,6 +48,10 @@ class TextMethod(Method, abstract=True):
         """Whether an embedder places what rows led to, so that another one makes another release."""
         return False
 
+    def calibrates(self, contract: TextContract, unit: Unit, cell: Cell) -> bool:
+        """Whether the model that reads rows is asked about texts without content too."""
+        return False
+
     @abstractmethod
     def noise(self, contract: TextContract, unit: Unit, cell: Cell) -> str:
         """The noise of a cell in a few words, for people: the mechanism's amount."""
@@ -67,6 +71,10 @@ class TextMethod(Method, abstract=True):
     @abstractmethod
     def examples(self, released: Releases, public: Releases, queries: QueryTable, contract: TextContract) -> dict[Cell, list[str]]:
         """What people see of a release, by cell; `public` is the same, written without private rows."""
+
+    def written(self, released: Releases) -> dict[Cell, list[str]]:
+        """Texts of the contract's kind that a release holds, by cell: what its `form` is said of. None where answers are released."""
+        return {}
 
     @abstractmethod
     def in_memory(

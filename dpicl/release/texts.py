@@ -22,6 +22,7 @@ from dpicl.errors import ParameterError
 from dpicl.methods import METHODS
 from dpicl.release.demonstrations import Demonstrations
 from dpicl.release.release import Release
+from dpicl.text.form import Formed
 from dpicl.text.prompts import asking_query
 from dpicl.text.read import load_public_texts, load_texts
 from dpicl.text.split import split_texts
@@ -122,6 +123,13 @@ class TextRelease(Release):
         if count is not None and (isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= most):
             raise ParameterError("rows", count, f"a whole number, 1 to {most:,}: so many texts were released")
         return pa.table({name: pa.array([getattr(one, name) for one in texts[:count]], pa.string()) for name in ("label", "text")})
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """See `Release`; and where the contract states a form, how many texts have it."""
+        form = self.contract.form
+        formed = () if form is None else (f"{Formed.of((text.text for text in self.published.drawn), form)}.",)
+        return (*super().caveats, *formed)
 
     def quality(self, simulations: int = 20) -> TextQuality:  # type: ignore[override]
         """How good the texts are beside the contract's public ones, which are the only other texts that are read; on benchmarks also beside

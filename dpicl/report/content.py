@@ -15,6 +15,7 @@ from dpicl.report.blocks import Banner, Block, Bullets, Cell, Code, Figure, Fold
 from dpicl.report.cells import Cells, is_released
 from dpicl.report.decision import decision, gain_table, in_odds, intervals, leading, promised
 from dpicl.report.figures import Figures
+from dpicl.report.forms import formed
 from dpicl.report.gains import CELL
 from dpicl.report.load import Demonstrations, Manifest, Run
 from dpicl.report.paper import Paper
@@ -180,6 +181,7 @@ def _guarantees(run: Run) -> Iterator[Block]:
 
 
 def _demonstrations(run: Run) -> Iterator[Block]:
+    yield from (Text(f"{sentence}.") for sentence in formed(run.forms))
     shown = examples(run.demonstrations)
     if shown:
         yield Text(

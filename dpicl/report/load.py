@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -14,12 +14,13 @@ from typing import Annotated, Any, TypeVar
 import pandas as pd
 from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 
-from dpicl.engine.artefacts import VALUES
+from dpicl.engine.artefacts import FORMS, VALUES
 from dpicl.engine.collect import TIMING_COLUMNS
 from dpicl.engine.received import Counted
 from dpicl.errors import DataError, RunError
 from dpicl.evaluation import results_frame_columns
 from dpicl.report.cells import Cells, place_of, read_cells, read_stored, unit_of
+from dpicl.text.form import Formed
 from dpicl.yaml_file import validate
 
 RESULT_NUMBERS = ("seed", "epsilon", "shots", "sampling_rate", "amplified_epsilon", "query_count", "accuracy", "balanced_accuracy", "auc")
@@ -179,6 +180,16 @@ class Demonstrations:
 
 
 @dataclass(frozen=True)
+class Forms:
+    """How many released texts of one unit have their contract's form, by cell."""
+
+    method: str
+    dataset: str
+    seed: str
+    cells: dict[str, Formed]
+
+
+@dataclass(frozen=True)
 class Run:
     """A run folder, read and checked; missing tables are empty frames."""
 
@@ -188,6 +199,7 @@ class Run:
     demonstrations: tuple[Demonstrations, ...]
     values: pd.DataFrame
     """How good single answers are: columns `method`, `dataset`, `seed`, those of a cell, `query` and `value`; no rows where nobody may know."""
+    forms: tuple[Forms, ...] = ()
     answers: Mapping[str, float] = field(default_factory=dict)
     """How a served model's answers came about, and what they took; empty for other models."""
 
@@ -203,18 +215,25 @@ def load_run(folder: Path) -> Run:
     manifest = validate(Manifest, _read_json(folder / "manifest.json"), "manifest.json")
     results = _read_frame(folder / "results.csv", results_frame_columns(), (*RESULT_NUMBERS, *LATER_NUMBERS), optional=LATER_NUMBERS)
     timings = _read_frame(folder / "timings.csv", TIMING_COLUMNS, ("seed", "seconds"))
-    files = sorted(
-        (folder / "units").glob("*/demonstrations.json"),  # seed2 before seed10
-        key=lambda path: [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", path.parent.name)],
-    )
-    demonstrations = []
-    for path in files:
-        cells = _checked(TypeAdapter(dict[str, list[str]]), path, f"{path.parent.name}/{path.name}", "lists of texts by cell key")
-        demonstrations.append(Demonstrations(*unit_of(path.parent), cells))
+    texts, counted = TypeAdapter(dict[str, list[str]]), TypeAdapter(dict[str, Formed])
+    demonstrations = tuple(Demonstrations(*unit, cells) for unit, cells in _by_unit(folder, "demonstrations.json", texts, "lists of texts"))
+    forms = tuple(Forms(*unit, cells) for unit, cells in _by_unit(folder, FORMS, counted, "counts of texts"))
     counts: Counter[str] = Counter()
     for path in sorted((folder / "units").glob("*/scored/[0-9]*.json")):
         counts.update(_checked(TypeAdapter(dict[str, float]), path, f"{path.parents[1].name}/{path.name}", "counts by name"))
-    return Run(manifest, results, timings, tuple(demonstrations), read_values(folder), dict(counts))
+    return Run(manifest, results, timings, demonstrations, read_values(folder), forms, dict(counts))
+
+
+def _by_unit(
+    folder: Path, name: str, shape: TypeAdapter[dict[str, Content]], what: str
+) -> Iterator[tuple[tuple[str, str, str], dict[str, Content]]]:
+    """Content of a file by cell key, of every unit that has it; seed2 before seed10."""
+    files = sorted(
+        (folder / "units").glob(f"*/{name}"),
+        key=lambda path: [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", path.parent.name)],
+    )
+    for path in files:
+        yield unit_of(path.parent), _checked(shape, path, f"{path.parent.name}/{path.name}", f"{what} by cell key")
 
 
 def is_public(manifest: Manifest, dataset: str) -> bool:

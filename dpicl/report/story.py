@@ -11,6 +11,7 @@ from dpicl.report import words
 from dpicl.report.blocks import Bullets, Report
 from dpicl.report.clients import sentences_of
 from dpicl.report.decision import BESIDE, MOST, better_from, decision, fitted, leading, promised
+from dpicl.report.forms import formed
 from dpicl.report.gains import gains_of
 from dpicl.report.load import Manifest, Run
 from dpicl.report.sentences import smaller
@@ -29,6 +30,7 @@ def story(run: Run) -> list[str]:
         *promised(run.manifest),
         *came[:MOST],
         *more,
+        *formed(run.forms),
         *_meaning(run),
         *paid(run.manifest),
     ]

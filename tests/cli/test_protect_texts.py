@@ -12,6 +12,9 @@ import dpicl
 from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError, ParameterError
+from dpicl.report.load import load_run
+from dpicl.report.story import story
+from dpicl.text.form import has_form
 from tests.harness import Place, call_main, complaint, install_texts, letters, new_place, run_here, said
 from tests.library.text_contracts import lines, records
 
@@ -23,7 +26,7 @@ PROTECT = ("protect", "notes", "--epsilon", "4", "--shots", "2")
 def released(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """Private texts, of which a run has made a release."""
     place = new_place(tmp_path_factory.mktemp("texts") / "place")
-    content = letters("notes", private=True)
+    content = letters("notes", private=True) | {"form": "sentence"}
     install_texts(place, content, lines(records(40)), lines(records(4)))
     with place.entered():
         run_here("made", "few-shot-generation", datasets=["notes"], epsilons=[4], shots=[2], seeds=[0], model="fake")
@@ -35,6 +38,17 @@ def published(place: Place) -> list[dict[str, str]]:
     (path,) = place.run("made").glob("units/*/released_texts.json")
     (texts,) = json.loads(path.read_text()).values()
     return list(texts)
+
+
+def test_a_report_and_a_terminal_say_how_many_texts_have_the_form_that_the_contract_states(
+    released: Place, capsys: Capture, tmp_path: Path
+) -> None:
+    having = sum(has_form(text["text"], "sentence") for text in published(released))
+    told = f"released texts that are a whole sentence, as all texts of the contract are: {having} of 2 at ε = 4"
+    assert told in (released.run("made") / "report.md").read_text().replace("\u00a0", " ")
+    assert any(told in sentence for sentence in story(load_run(released.run("made"))))
+    words = said(capsys, *PROTECT, "--as", "text", "--out", str(tmp_path / "formed"))
+    assert f"{having} of 2 texts {'is' if having == 1 else 'are'} a whole sentence." in words
 
 
 def charges() -> int:

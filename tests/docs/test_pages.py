@@ -172,7 +172,7 @@ def known_options() -> dict[str, set[str]]:
 
     def of(group: Any, words: str) -> Iterator[tuple[str, set[str]]]:
         for word, command in group.commands.items():
-            yield f"{words} {word}", {option for parameter in command.params for option in parameter.opts}
+            yield f"{words} {word}", {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
             if hasattr(command, "commands"):
                 yield from of(command, f"{words} {word}")
 

@@ -38,7 +38,7 @@ def a_place(place: Place, *, private: bool = False) -> Place:
 
 def outcome(run: Path) -> dict[str, bytes]:
     """Released files, prompts and results of every unit."""
-    names = ("released_*", "results.json", "demonstrations.json", "prompts.parquet", "predictions.parquet", "baselines.json")
+    names = ("released_*", "results.json", "demonstrations.json", "forms.json", "prompts.parquet", "predictions.parquet", "baselines.json")
     found = {path.relative_to(run).as_posix(): path.read_bytes() for name in names for path in run.glob(f"units/*/{name}")}
     return found | {"results.csv": (run / "results.csv").read_bytes()}
 

@@ -139,6 +139,7 @@ RUNS = (
         for name, what in {
             "values.parquet": "what was released, as a table",
             "demonstrations.json": "demonstrations",
+            "forms.json": "how many of the released texts have the form that their contract states",
             "prompts.parquet": "prompts of released demonstrations and public queries",
             "scored/NUMBER.npz": "a model's answers to them",
             "scored/NUMBER.json": "how many were asked",

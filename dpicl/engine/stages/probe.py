@@ -120,8 +120,9 @@ def check_reading(run: Path, plan: Plan, unit: Unit, contract: TextContract, set
         return writer.description
     reader = public_answer(spec.name, lambda: reader_of(run, settings, METHODS[unit.method].answers.wanted_of(contract)))
     method = on_texts(unit.method)
-    places = any(method.embeds(contract, unit, cell) for cell in method.releases(contract, unit))
-    check_reader(contract, reader, plan.embedder, places=places)
+    cells = method.releases(contract, unit)
+    places, calibrated = (any(ask(contract, unit, cell) for cell in cells) for ask in (method.embeds, method.calibrates))
+    check_reader(contract, reader, plan.embedder, places=places, calibrated=calibrated)
     return reader.description
 
 
@@ -130,6 +131,7 @@ def tolerance_of(spec: ModelSpec) -> float:
     return TOLERANCE_OF_SIXTEEN_BITS if spec.kind == "endpoint" else TOLERANCE.get(number_format(spec), TOLERANCE_OF_SIXTEEN_BITS)
 
 
-def check_reader(contract: TextContract, reader: Scorer, embedder: ModelSpec | None, *, places: bool) -> None:
+def check_reader(contract: TextContract, reader: Scorer, embedder: ModelSpec | None, *, places: bool, calibrated: bool) -> None:
     """Whether a model answers in an ensemble, and texts can be placed where that is needed, tested on public queries. Raises DpiclError: not so."""
-    check_ensemble(contract, reader, open_embedder(embedder) if places or not contract.is_classification else None)
+    placing = open_embedder(embedder) if places or not contract.is_classification else None
+    check_ensemble(contract, reader, placing, calibrated=calibrated)

@@ -9,7 +9,7 @@ one epsilon share their beginnings and are scored together, always all of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpicl.engine.artefacts import PART, PROMPTS, read_queries, read_released, read_split, read_texts, stored_prompts
+from dpicl.engine.artefacts import FORMS, PART, PROMPTS, read_queries, read_released, read_split, read_texts, stored_prompts
 from dpicl.engine.files import PRIVATE_MODE, PUBLIC_MODE, read_arrays, write_arrays, write_json
 from dpicl.engine.models import scorer_of, tabular_model_of
 from dpicl.engine.run_folder import UnitFolder, open_unit, read_plan
@@ -32,6 +32,7 @@ from dpicl.methods.common import ZERO_SHOT
 from dpicl.methods.row_contexts import answered_rows, in_words, row_method
 from dpicl.methods.text_method import TextMethod
 from dpicl.pipeline import Cell
+from dpicl.text.form import Formed
 
 PARTS = 4
 Group = dict[int, Cell]
@@ -96,10 +97,13 @@ def serialize(folder: UnitFolder) -> str:
     method, unit, asks = folder.method, folder.unit, folder.declared.evaluation != "none"
     prompts: Iterable[tuple[Cell, list[str]]] = ()
     if isinstance(method, TextMethod):
-        examples = method.examples(*read_texts(folder), read_queries(folder), folder.texts)
+        texts, public = read_texts(folder)
+        examples = method.examples(texts, public, read_queries(folder), folder.texts)
+        if (form := folder.texts.form) is not None and (written := method.written(texts)):
+            write_json(folder.path / FORMS, {cell.key: asdict(Formed.of(of_cell, form)) for cell, of_cell in written.items()})
         if asks:
             split = read_split(folder)
-            prompts = method.prompts(*read_texts(folder), split.train, split.queries, folder.texts, unit).items()
+            prompts = method.prompts(texts, public, split.train, split.queries, folder.texts, unit).items()
     elif read_plan(folder.run).model.most_rows:
         asked = read_queries(folder) if asks else None
         examples, worded = in_words(row_method(method), read_released(folder), asked, folder.contract, unit, folder.draws)

@@ -64,6 +64,15 @@ def aggregation_of(contract: TextContract, chosen: EnsembleVariant) -> Aggregati
     return chosen.aggregation or ("votes" if contract.is_classification else "embedding")
 
 
+def is_calibrated(contract: TextContract, chosen: EnsembleVariant) -> bool:
+    """Whether votes are calibrated, by the rule that demonstrations are asked by where the variant says nothing.
+    Raises PrivacyError: it says so of answers that are no labels.
+    """
+    if chosen.calibrate and not contract.is_classification:
+        raise PrivacyError(f"{contract.name}: calibrate does not fit answers of its kind; expected it with labels only")
+    return contract.calibrate if chosen.calibrate is None else chosen.calibrate
+
+
 @dataclass(frozen=True)
 class Shape:
     """The public sizes of an ensemble, the unit's where it has its own, else the contract's."""
@@ -77,6 +86,8 @@ class Shape:
     keywords: int
     similarity: float | None = None
     participations: int | None = None
+    calibrated: bool = False
+    """Whether every prompt's answer is calibrated by its own rows alone: it stays one vote, so noise and price are the same."""
 
     @staticmethod
     def of(contract: TextContract, unit: Unit, cell: Cell) -> Shape:
@@ -95,7 +106,7 @@ class Shape:
         subsets = chosen.subsets or sizes.subsets
         most = None if chosen.similarity is None else chosen.participations or PARTICIPATIONS
         fixed = (aggregation, gaussian, subsets, cell.shots, chosen.clip, contract.query_count, sizes.keywords)
-        return Shape(*fixed, chosen.similarity, most)
+        return Shape(*fixed, chosen.similarity, most, is_calibrated(contract, chosen))
 
     @property
     def alone(self) -> bool:
@@ -271,7 +282,7 @@ def statement(contract: TextContract, unit: Unit, cell: Cell) -> str:
         f"The answers to all {shape.queries} queries on {contract.name} together are ({whole.epsilon:.4g}, {whole.delta:.2g})-DP, one "
         f"answer alone ({one.epsilon:.4g}, {one.delta:.2g})-DP: anyone who reads all of them and guesses whether a certain {whole.unit} "
         f"was among the private ones has odds at most {math.exp(whole.epsilon):.3g} times what they were, but for a chance of "
-        f"{whole.delta:.2g}. {drawn}; {shape.aggregation}, {amount(plan.noise)}. "
+        f"{whole.delta:.2g}. {drawn}; {'calibrated ' if shape.calibrated else ''}{shape.aggregation}, {amount(plan.noise)}. "
         f"The {last}{ending} query is refused; asking the same queries again gives the "
         f"same answers at no cost. Every number of shots and every seed is a release of its own. The queries themselves are not protected."
     )

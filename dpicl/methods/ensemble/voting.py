@@ -2,8 +2,10 @@
 
 Trust       Central; everything here is private until an answer is released.
 Guarantee   none spent. One row changes one prompt of a query, or is one, whatever the order of the rows: its place follows from its own
-            content under a secret key. A prompt that the model fails on, for whatever reason, or scores with numbers that are not finite or
-            all the same, casts no vote, and nor does an answer that is no text: no other prompt is touched, and nothing stops.
+            content under a secret key. A calibrated vote follows from its own prompt's rows and from public texts: nothing is pooled
+            over prompts, where one row would move every vote. A prompt that the model fails on, for whatever reason, or scores with
+            numbers that are not finite or all the same, casts no vote, and nor does an answer that is no text: no other prompt is
+            touched, and nothing stops.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import count
 
 import numpy as np
@@ -27,8 +29,9 @@ from dpicl.mechanisms.disjoint_subsets import LEFT_OUT
 from dpicl.mechanisms.keyed_subsets import identities, keyed_subsets, record_marks
 from dpicl.mechanisms.private_token import UNITS
 from dpicl.methods.ensemble.plan import Shape
+from dpicl.methods.text_answers import calibrated
 from dpicl.text.parse import PERSON, plain_text
-from dpicl.text.prompts import PUBLIC_TEXT, asking_demonstration, asking_prompt, asking_query, continuations
+from dpicl.text.prompts import CONTENT_FREE, PUBLIC_TEXT, asking_demonstration, asking_prompt, asking_query, continuations
 from dpicl.types import PrivatePrompts, PrivateTable
 
 FULLEST = 2
@@ -61,6 +64,8 @@ class Placement:
         sizes: tuple[object, ...] = (self.rate, shape.subsets, shape.rows, shape.alone, shape.clip if shape.alone else None)
         if shape.similarity is not None:
             sizes += (shape.similarity, shape.participations)
+        if shape.calibrated:
+            sizes += ("calibrated",)
         return hashlib.sha256(self.key + repr(sizes).encode()).hexdigest()
 
     @cached_property
@@ -115,42 +120,43 @@ class Voters:
     model: Scorer
 
     def prompts(self, placement: Placement, number: int, query: str) -> list[str]:
-        """Every prompt of one query."""
+        """Every prompt of one query; each is followed by those without content behind the same rows, where answers are calibrated."""
         labels, texts = (placement.train.data.column(name) for name in ("label", "text"))
 
         def shown(row: int) -> str:
             return asking_demonstration(self.contract, texts[row].as_py(), self.contract.label_text(labels[row].as_py()))
 
-        text = asking_query(self.contract, query)
-        return [asking_prompt(self.contract, [shown(int(row)) for row in rows], text) for rows in placement.groups(number)]
+        asked = [asking_query(self.contract, text) for text in (query, *(CONTENT_FREE if placement.shape.calibrated else ()))]
+        demonstrated = ([shown(int(row)) for row in rows] for rows in placement.groups(number))
+        return [asking_prompt(self.contract, demonstrations, question) for demonstrations in demonstrated for question in asked]
 
     def votes(self, placement: Placement, queries: Sequence[tuple[int, str]]) -> list[Votes]:
         """Clean votes on some numbered queries, whose prompts are all asked together.
         Raises DpiclError: the model fails on a public question too (`check`).
         """
+        check = partial(self.check, placement.shape.calibrated)
         prompts = [self.prompts(placement, number, query) for number, query in queries]
         together = [prompt for of_query in prompts for prompt in of_query]
         ends = np.cumsum([len(of_query) for of_query in prompts])[:-1]
         if not isinstance(self.contract.task, Classification):
-            texts = np.array(list(isolated_answers(self._texts, together, "", self.check)), dtype=object)
+            texts = np.array(list(isolated_answers(self._texts, together, "", check)), dtype=object)
             return [[str(text) for text in part] for part in np.split(texts, ends)]
         labels = len(continuations(self.contract))
-        scores = np.array(list(isolated_answers(self._scores, together, np.full(labels, math.nan), self.check))).reshape(-1, labels)
-        votes = soft_votes if placement.shape.alone else hard_votes
-        return [votes(part, placement.shape.clip) for part in np.split(scores, ends)]
+        scores = np.array(list(isolated_answers(self._scores, together, np.full(labels, math.nan), check))).reshape(-1, labels)
+        return [counted(part, placement.shape) for part in np.split(scores, ends)]
 
-    def check(self) -> None:
-        """Ask public questions in the way private ones are asked: one alone, and two together.
+    def check(self, calibrated: bool) -> None:
+        """Ask public questions in the way private ones are asked: one alone, and two together, and those without content with them.
         Raises DpiclError: the model does not answer, so that the failure is no row's.
         """
         for size in (1, 2):
-            public_answer(self.model.description.name, lambda size=size: self._answered(size))  # type: ignore[misc]
+            public_answer(self.model.description.name, lambda size=size: self._answered(size, calibrated))  # type: ignore[misc]
 
-    def _answered(self, size: int) -> None:
+    def _answered(self, size: int, calibrated: bool) -> None:
         label = self.contract.label_text(next(iter(self.contract.demonstrated), ""))
         shown = asking_demonstration(self.contract, PUBLIC_TEXT, label)
-        queries = [asking_query(self.contract, f"Question {next(_numbers)}: {PUBLIC_TEXT}") for _ in range(size)]
-        prompts = [asking_prompt(self.contract, [shown], query) for query in queries]
+        texts = [*(f"Question {next(_numbers)}: {PUBLIC_TEXT}" for _ in range(size)), *(CONTENT_FREE if calibrated else ())]
+        prompts = [asking_prompt(self.contract, [shown], asking_query(self.contract, text)) for text in texts]
         if not isinstance(self.contract.task, Classification):
             self._texts(prompts)
         elif not np.isfinite(self._scores(prompts)).all():
@@ -175,6 +181,22 @@ class Voters:
         if len(texts) != len(prompts):
             raise ModelError(f"model {model.description.name!r} does not write after every prompt; expected one text for each")
         return [plain_text(text) for text in texts]
+
+
+def asked_of_each(shape: Shape) -> int:
+    """How many questions each voter is asked for one query."""
+    return 1 + len(CONTENT_FREE) * shape.calibrated
+
+
+def counted(scores: np.ndarray, shape: Shape) -> list[int]:
+    """Votes on one query by the scores of all its prompts in their order, shape (prompts, labels); a calibrated one by those of its own rows."""
+    each = scores.reshape(-1, asked_of_each(shape), scores.shape[1])
+    mine = each[:, 0]
+    if shape.calibrated:
+        usable = _informative(mine) & np.isfinite(each).all(axis=(1, 2))
+        with np.errstate(all="ignore"):  # numbers of any size; what becomes none casts no vote
+            mine = np.where(usable[:, np.newaxis], calibrated(mine, each[:, 1:]), math.nan)
+    return soft_votes(mine, shape.clip) if shape.alone else hard_votes(mine, shape.clip)
 
 
 def hard_votes(scores: np.ndarray, _clip: float) -> list[int]:

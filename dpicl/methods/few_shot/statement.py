@@ -36,7 +36,7 @@ def statement(contract: TextContract, unit: Unit, cell: Cell, *, of_period: bool
     shape, guarantee = plan.shape, plan.guarantee
     rates = _range([float(drawing.rate) for drawing in plan.drawings.values()])
     selected = f"{shape.private_tokens} private tokens and their tests"
-    clips = _range([token.clip for token in _tokens(plan) if isinstance(token, DifferenceToken) and token.clip] or [0.0])
+    clips = _range([token.clip for token in _tokens(plan) if isinstance(token, DifferenceToken)] or [0.0])
     clipped = f", differences clipped at {clips} nats" if shape.kind == "invisible-ink" else ""
     charged = f"{shape.max_tokens} tokens" if shape.private_tokens is None else selected
     bracketed = ""  # for the label whose rows pay most; prv-accountant knows Gaussian noise without replacement only

@@ -21,7 +21,7 @@ from dpicl.errors import ModelError
 from dpicl.lm.isolation import isolated_votes
 from dpicl.lm.requests import Tokens
 from dpicl.lm.votes.voting import GeneratorModel, VoteRequest, VoteRule, Votes, VotingSession
-from dpicl.mechanisms.difference_token import DifferenceToken
+from dpicl.mechanisms.difference_token import UNCLIPPED, DifferenceToken
 from dpicl.mechanisms.disjoint_subsets import disjoint_subsets
 from dpicl.mechanisms.keyed_subsets import KEY_BYTES, identities, keyed_subsets, record_marks
 from dpicl.mechanisms.private_token import UNITS
@@ -291,9 +291,9 @@ def open_voting(rows: PrivateRows, prompts: Prompts, rule: VoteRule) -> Voting:
 
 
 def rule_of(shape: Shape, plan: CellPlan | None = None) -> VoteRule:
-    """What a vote is, the same for all texts of a cell; without a plan, at the clip that stands for no noise."""
+    """What a vote is, the same for all texts of a cell; without a plan, of differences that are not clipped."""
     if shape.kind != "invisible-ink":
         return VoteRule(VOTES[shape.kind], shape.candidates, UNITS, shape.clip if shape.kind == "clipped-logits" else None)
     tokens = [drawing.noise.token for drawing in plan.drawings.values()] if plan else []
-    clips = [token.clip for token in tokens if isinstance(token, DifferenceToken) and token.clip is not None]
-    return VoteRule(VOTES[shape.kind], shape.candidates, UNITS, max(clips, default=shape.clip), shape.voters)
+    clips = [token.clip for token in tokens if isinstance(token, DifferenceToken)]
+    return VoteRule(VOTES[shape.kind], shape.candidates, UNITS, max(clips, default=UNCLIPPED), shape.voters)

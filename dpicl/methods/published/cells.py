@@ -212,6 +212,8 @@ def _of_ensemble(row: dict[str, str]) -> PrintedCell:
     system = _DP_ICL[row["aggregation"]]
     shots, epsilon = (None, None) if system == "zero-shot" else (4.0, math.inf if system == "few-shot" else float(row["epsilon"]))
     changed = ""
+    if row["metric"] == "accuracy":
+        changed = "answers are calibrated by texts without content, each prompt's by its own"
     if row["aggregation"] == "embedding":
         changed = "the embedder is another" + ("" if epsilon == math.inf else ", and noise is for the true sensitivity of an embedding")
     model = f"GPT-3 {row['model'].title()}".strip()

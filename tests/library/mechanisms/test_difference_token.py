@@ -18,14 +18,13 @@ from dpicl.accounting.guarantee import Neighbours
 from dpicl.errors import ParameterError, PrivacyError
 from dpicl.lm.votes.integer_votes import candidates_of, public_votes, whole_votes
 from dpicl.lm.votes.voting import VoteRule
-from dpicl.mechanisms.difference_token import SPREAD, DifferenceToken
+from dpicl.mechanisms.difference_token import SPREAD, UNCLIPPED, DifferenceToken
 from dpicl.mechanisms.private_token import UNITS
 from dpicl.randomness import stream
 
 ADD, REPLACE = Neighbours.ADD_OR_REMOVE_ONE, Neighbours.REPLACE_ONE
 RANGE, VOTERS, TAU = Fraction(1, 2), 3, Fraction(6, 5)
 TOKEN = DifferenceToken(RANGE, VOTERS, TAU)
-assert TOKEN.clip is not None
 RULE = VoteRule("difference", 3, UNITS, TOKEN.clip, VOTERS)
 finite = st.floats(-30, 30, width=32)
 anything = st.one_of(finite, st.floats(width=32), st.sampled_from([3e38, -3e38, math.inf, math.nan]))
@@ -123,9 +122,9 @@ def test_the_event_states_the_range_and_twice_of_it_for_a_replaced_row() -> None
         price(TOKEN.event(ADD), neighbours=ADD, unit="row")
 
 
-def test_without_noise_the_largest_sum_wins_and_has_no_price() -> None:
+def test_without_noise_there_is_no_clip_that_binds_and_no_price() -> None:
     silent = DifferenceToken(None, 3, Fraction(1))
-    assert silent.select([1, 7, 7], stream(0, "", "", "")) == 1 and silent.clip is None
+    assert silent.clip == UNCLIPPED
     with pytest.raises(ParameterError, match="expected noise, where a cost is stated"):
         silent.event(ADD)
 

@@ -115,9 +115,9 @@ def test_two_is_reached_and_with_one_it_would_cost_more_than_stated() -> None:
     assert error((5, 0), (1,)) - error((4, 1), (1,)) == 2
 
 
-def test_without_noise_the_true_words_are_chosen_first_of_equals_first() -> None:
+def test_without_noise_the_true_words_are_chosen_and_equals_in_any_order() -> None:
     draws = stream(0, "", "", "")
-    assert joint_top([1, 4, 4, 9], length=3, epsilon=None, sensitivity=2, stream=draws) == (3, 1, 2)
+    assert {joint_top([1, 4, 4, 9], length=3, epsilon=None, sensitivity=2, stream=draws) for _ in range(50)} == {(3, 1, 2), (3, 2, 1)}
     assert {joint_top([1, 4, 4, 9], length=1, epsilon=Fraction(10_000), sensitivity=2, stream=draws) for _ in range(50)} == {(3,)}
 
 

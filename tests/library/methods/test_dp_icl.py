@@ -200,7 +200,7 @@ def test_without_noise_texts_become_the_nearest_candidate_or_their_words() -> No
     found = answer(one, consult(rows, queries, Reader(), one), queries, Public(candidates, HashedNGrams()))
     assert found[ICL] == ["zebra quick"]
     assert found[Cell("icl-ptr", math.inf, 1)] == [["quick", "zebra"]]
-    assert found[Cell("icl-joint", math.inf, 1)] == [["zebra", "quick", "lion"]]
+    assert [sorted(words) for words in found[Cell("icl-joint", math.inf, 1)]] == [["lion", "quick", "zebra"]]
 
 
 def test_released_keywords_are_asked_with_and_answers_are_not() -> None:

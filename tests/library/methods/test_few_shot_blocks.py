@@ -45,13 +45,13 @@ def written(model: EchoGenerator, journal: Memory | None = None, epsilon: float 
     return one
 
 
-@pytest.mark.quick("invisible-ink-inf-1", "invisible-ink-inf-4")
+@pytest.mark.quick("exponential-inf-1", "exponential-inf-4")
 @pytest.mark.parametrize("size", [1, 4, 7, 30])
-@pytest.mark.parametrize(("mechanism", "epsilon"), [("clipped-logits", 4.0), ("invisible-ink", math.inf)])
+@pytest.mark.parametrize(("mechanism", "epsilon"), [("clipped-logits", 4.0), ("exponential", math.inf)])
 def test_texts_do_not_depend_on_the_blocks_they_are_written_in(
     size: int, mechanism: str, epsilon: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """But for the noise of invisible ink, which the texts of a block draw from one stream."""
+    """But for those of invisible ink, which a block draws from one stream."""
     expected = written(EchoGenerator(), epsilon=epsilon, mechanism=mechanism)
     monkeypatch.setattr(draft, "TEXTS_A_BLOCK", size)
     assert written(EchoGenerator(), epsilon=epsilon, mechanism=mechanism) == expected and len(expected) == 30

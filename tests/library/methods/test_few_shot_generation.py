@@ -70,7 +70,7 @@ WAYS: list[dict[str, Any]] = [
     {"batches": "fixed", "mechanism": "clipped-logits", "candidates": "all"},
     {"batches": "fixed", "mechanism": "exponential", "voters": 10},
     {"batches": "fixed", "mechanism": "clipped-logits", "private_tokens": TOKENS, "agreement": 0.99},
-    {"batches": "fixed", "mechanism": "invisible-ink", "voters": 10, "candidates": 40},
+    {"batches": "fixed", "mechanism": "invisible-ink", "voters": 10, "candidates": 40, "temperature": 0.1},
     {"examples": 15, "temperature": 0.5, "top_k": 5, "top_p": 0.9},
 ]
 """Of fresh batches, so many examples that every row takes part."""

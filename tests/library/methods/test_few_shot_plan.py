@@ -16,7 +16,7 @@ from dpicl.accounting.guarantee import Neighbours
 from dpicl.contract import TextContract
 from dpicl.errors import PrivacyError
 from dpicl.lm.votes.voting import VoteRule
-from dpicl.mechanisms.difference_token import DifferenceToken
+from dpicl.mechanisms.difference_token import UNCLIPPED, DifferenceToken
 from dpicl.mechanisms.private_token import UNITS
 from dpicl.methods import Options, unit_of
 from dpicl.methods.few_shot.plan import Pool, Shape, labels_of, plan_cell
@@ -214,7 +214,7 @@ def test_one_clip_applies_to_all_texts_of_a_cell() -> None:
     rule = rule_of(plan.shape, plan)
     token = next(iter(plan.drawings.values())).noise.token
     assert isinstance(token, DifferenceToken) and rule == VoteRule("difference", 100, UNITS, token.clip, 8)
-    assert rule_of(plan.shape).clip == 10.0
+    assert rule_of(plan.shape).clip == UNCLIPPED
 
 
 def test_invisible_ink_under_replace_one_pays_twice_the_range_once_and_for_all_rows() -> None:

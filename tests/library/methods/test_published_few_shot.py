@@ -4,9 +4,14 @@ import math
 
 import pytest
 
+from dpicl.engine.pipelines import load_pipelines
 from dpicl.errors import ParameterError
+from dpicl.methods import unit_of
+from dpicl.methods.few_shot.plan import Shape
 from dpicl.methods.published import few_shot_accuracy, read_table
 from dpicl.methods.published.noise_cells import table_nine
+from tests.library.examples import ROOT
+from tests.library.text_contracts import TEXT_CONTRACTS
 
 DATASETS = ("agnews", "dbpedia", "trec", "mit_genre", "mit_director")
 
@@ -95,3 +100,22 @@ def test_table_9_composes_the_four_shots_of_sets_without_labels():
 def test_only_trec_draws_from_the_whole_vocabulary():
     assert {cell.dataset for cell in table_nine() if not cell.reduced_vocabulary} == {"trec"}
     assert {float(cell.sampling_rate) for cell in table_nine() if cell.dataset == "trec"} == {80 / 835}
+
+
+@pytest.mark.parametrize("name", ["few-shot-table-1", "few-shot-table-2", "few-shot-table-3", "few-shot-table-4"])
+def test_a_pipeline_writes_with_the_sizes_of_table_9(name):
+    """M, N and T_max; texts end before T_max where the model ends them."""
+    pipeline = load_pipelines(ROOT / "pipelines.yaml").pipelines[name]
+    printed = {cell.dataset: (cell.subset_count, cell.rows_per_subset, cell.max_tokens) for cell in table_nine()}
+    for dataset in pipeline.datasets:
+        unit = unit_of("few_shot_generation", dataset, 0, (4.0,), (4,), (), False, pipeline.options)
+        for system in ("icl", *(f"icl-{variant}" for variant in pipeline.options.few_shot_generation.variants)):
+            shape = Shape.of(TEXT_CONTRACTS[dataset], unit, system)
+            assert (shape.voters, shape.examples, shape.max_tokens) == printed[dataset], (dataset, system)
+
+
+def test_invisible_ink_has_as_many_voters_as_the_papers_subsets_have_texts():
+    pipeline = load_pipelines(ROOT / "pipelines.yaml").pipelines["few-shot-invisible-ink"]
+    (dataset,) = pipeline.datasets
+    (sizes,) = {(cell.subset_count, cell.rows_per_subset) for cell in table_nine() if cell.dataset == dataset}
+    assert pipeline.options.few_shot_generation.voters == math.prod(sizes)
