@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Literal
 
 from dpicl.accounting.ledger import Account
@@ -62,7 +63,7 @@ def settled_plan(plan: Plan, settings: Settings, *, measure: bool = True) -> tup
         ModelError: a model cannot be opened.
     """
     methods = [METHODS[name] for name in plan.pipeline.methods]
-    begun = (run_folder(settings, plan.run_id) / PLAN).exists()
+    begun = plan.run_id and (run_folder(settings, plan.run_id) / PLAN).exists()  # a forecast's plan is of no run
     if begun or not methods or plan.pipeline.api != "auto" or not plan.is_evaluated:
         return plan, {}
     reading = [method for method in methods if method.model_reads_rows]
@@ -73,7 +74,8 @@ def settled_plan(plan: Plan, settings: Settings, *, measure: bool = True) -> tup
     asked: dict[str, AskedBy] = {}
 
     def settled(spec: ModelSpec) -> ModelSpec:
-        decided, found = settled_model(spec, settings, plan_accounts(plan, settings) if charged and is_open(spec) else (), measure=measure)
+        accounts = partial(plan_accounts, plan, settings) if charged else tuple
+        decided, found = settled_model(spec, settings, accounts, measure=measure)
         asked.update({spec.name: found} if found else {})
         return decided
 
@@ -86,35 +88,33 @@ def settled_plan(plan: Plan, settings: Settings, *, measure: bool = True) -> tup
 
 
 def settled_model(
-    spec: ModelSpec, settings: Settings, accounts: Iterable[Account] = (), *, measure: bool = True
+    spec: ModelSpec, settings: Settings, accounts: Callable[[], Iterable[Account]] = tuple, *, measure: bool = True
 ) -> tuple[ModelSpec, AskedBy | None]:
     """A model with how it is asked, and why; as it is where nothing is open, or where it is not on this machine.
 
+    Open is a local model whose folder states a chat template and whose entry says nothing.
+
     Args:
-        accounts: whose charges for what this model answered stand.
+        accounts: those whose charges for what this model answered stand; called where it is open.
 
     Raises:
         ModelError: it cannot be opened.
     """
-    if not is_open(spec):
+    if spec.kind != "transformers" or spec.api != "auto":
         return spec, None
-    found = _charged(spec, accounts, settings) or measured(spec, settings, measure=measure)
+    try:
+        template = chat_template(find_model_files(str(spec.id), spec.revision)[0])
+    except ModelError:  # refused where it is opened, which may be another machine
+        return spec, None
+    found = None
+    if template:
+        found = _charged(spec, [account.name for account in accounts()], settings) or measured(spec, template, settings, measure=measure)
     return (spec if found is None else spec.model_copy(update={"api": found.api})), found
 
 
-def is_open(spec: ModelSpec) -> bool:
-    """Whether it is to be decided how a model is asked: of a local one whose folder states a template, and whose entry says nothing."""
-    if spec.kind != "transformers" or spec.api != "auto":
-        return False
-    try:
-        return bool(_template(spec))
-    except ModelError:  # refused where it is opened, which may be another machine
-        return False
-
-
-def measured(spec: ModelSpec, settings: Settings, *, measure: bool = True) -> AskedBy | None:
+def measured(spec: ModelSpec, template: str, settings: Settings, *, measure: bool = True) -> AskedBy | None:
     """What public questions decide of a model that is open, measured once for these weights and this template; None where not yet."""
-    parts = [fingerprint(spec), _template(spec), hashlib.sha256(QUESTIONS.read_bytes()).hexdigest()]
+    parts = [fingerprint(spec), template, hashlib.sha256(QUESTIONS.read_bytes()).hexdigest()]
     place = settings.models / "asked" / f"{hashlib.sha256(json.dumps(parts).encode()).hexdigest()}.json"
     if not place.exists():
         if not measure:
@@ -128,25 +128,20 @@ def measured(spec: ModelSpec, settings: Settings, *, measure: bool = True) -> As
     return AskedBy(**read_json(place))
 
 
-def _template(spec: ModelSpec) -> str:
-    return chat_template(find_model_files(str(spec.id), spec.revision)[0])
-
-
 def _opened(spec: ModelSpec, api: Literal["chat", "completions"], settings: Settings) -> Scorer:
     asked = spec.model_copy(update={"api": api})
     return public_answer(spec.name, lambda: open_scorer(asked, models_folder=settings.models, corpus=public_corpus()))
 
 
-def _charged(spec: ModelSpec, accounts: Iterable[Account], settings: Settings) -> AskedBy | None:
+def _charged(spec: ModelSpec, accounts: Sequence[str], settings: Settings) -> AskedBy | None:
     """How the model answered what one of these accounts was charged for last; None where none was for what it answered."""
+    if not accounts:
+        return None
     names: dict[str, Literal["chat", "completions"]] = {
         fingerprint(spec.model_copy(update={"api": api})): api for api in ("chat", "completions")
     }
-    names_of = [account.name for account in accounts]
-    if not names_of:
-        return None
     with open_ledger(settings) as ledger:
-        entries = [entry for name in names_of for entry in ledger.entries(name)]
+        entries = [entry for name in accounts for entry in ledger.entries(name)]
     for release in [entry.release for entry in sorted(entries, key=lambda one: one.reserved_utc)][::-1]:
         method = METHODS.get(release.mechanism)
         votes = method is not None and method.model_reads_rows and on_texts(method.name).votes_on_tokens

@@ -10,7 +10,7 @@ from typing import Any
 from dpicl.accounting.guarantee import Guarantee
 from dpicl.contract.periods import ONCE
 from dpicl.contract.text import Classification
-from dpicl.engine.asked import is_open, settled_model
+from dpicl.engine.asked import settled_model
 from dpicl.engine.benchmarks import check_published, content_digest
 from dpicl.engine.ensemble_release import EnsembleRelease, EnsembleRequest, QuerySlot
 from dpicl.engine.models import fingerprint, public_corpus
@@ -199,6 +199,5 @@ def request_of(
     request = EnsembleRequest(contract.model_copy(update={"query_count": count}), Cell("icl", amount, shots), spec, chosen, at, placing)
     check_writer(contract, request.unit(0), spec)
     METHODS[DpIcl.name].check(contract, request.unit(0))
-    accounts = accounts_of([(account, DpIcl.name)], settings) if is_open(spec) else ()
-    settled, asked = settled_model(spec, settings, accounts)
+    settled, asked = settled_model(spec, settings, partial(accounts_of, [(account, DpIcl.name)], settings))
     return replace(request, model=settled, asked=asked)
