@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from dpicl.cli.budget import warn_of_caps
 from dpicl.cli.terminal import errors, note, say
 from dpicl.contract.derive import Target
 from dpicl.contract.load import contract_digest
+from dpicl.engine.asked import settled_model
 from dpicl.engine.ensemble_release import EnsembleRequest
 from dpicl.engine.models import public_corpus
 from dpicl.engine.payers import accounts_of
@@ -23,14 +25,17 @@ from dpicl.engine.query_session import QuerySession
 from dpicl.engine.settings import Settings
 from dpicl.errors import DataError, ParameterError
 from dpicl.files.bounded import read_bytes
+from dpicl.lm.asking import AskedBy
 from dpicl.lm.egress import prompts_of, score_prompts
 from dpicl.lm.models import open_scorer
 from dpicl.lm.requests import Tallying, prompt
+from dpicl.lm.spec import ModelSpec
 from dpicl.methods import tabular_answers
 from dpicl.methods.dp_icl import DpIcl
 from dpicl.methods.ldp_tabicl import LdpTabicl
 from dpicl.pipeline import Cell
 from dpicl.randomness import Draws
+from dpicl.report.labelled import constant, constant_sentence, has_mass, masses
 from dpicl.tabular.prompts.serialize import central_queries, local_queries
 from dpicl.tabular.reading.encode import encode_queries
 from dpicl.tabular.reading.queries import read_unlabelled
@@ -62,8 +67,11 @@ def read_queries(query: str | None, file: str | None) -> list[str]:
 def answer_queries(request: EnsembleRequest, queries: Sequence[str], settings: Settings, *, again: bool) -> None:
     """Print answers one a line, and the cost of each on standard error."""
     warn_of_caps(accounts_of([(request.contract.name, DpIcl.name)], settings), settings, errors)
+    note_asked(request.model, request.asked)
+    given: Counter[str] = Counter()
     for answered in QuerySession(request, settings, again=again).answer(queries):
         say(answered.answer)
+        given[answered.answer] += 1
         alone, whole, count = answered.per_query, answered.whole, answered.queries
         cost = "answered before, nothing charged"
         if not answered.repeated:
@@ -72,6 +80,20 @@ def answer_queries(request: EnsembleRequest, queries: Sequence[str], settings: S
                 f"charged {'now' if answered.charged else 'before'}"
             )
         note(f"query {answered.number} of {count}: {cost}", to=errors)
+    if request.contract.is_classification:
+        note_constant(given)
+
+
+def note_asked(spec: ModelSpec, asked: AskedBy | None) -> None:
+    """Say how a model is asked, where that was decided on public questions."""
+    if asked is not None:
+        note(f"{spec.name} is {asked.sentence}", to=errors)
+
+
+def note_constant(given: Counter[str]) -> None:
+    """Say that answers are constant; which of them are right nobody knows here."""
+    if (label := constant(given)) is not None:
+        note(f"warning: {constant_sentence(given, label)}", to=errors)
 
 
 @dataclass(frozen=True)
@@ -137,7 +159,7 @@ def answer_rows(demos: Path, queries: str, model: str, settings: Settings, *, sh
         raise DataError(demos.name, f"is of another version of contract {contract.name}; expected demonstrations of the present one")
     if contract.label is None:
         raise DataError(demos.name, f"is of contract {contract.name}, which has no label; expected one that says what to answer")
-    spec = model_named(model, settings)
+    spec, asked = settled_model(model_named(model, settings), settings)
     rows, name = (sys.stdin.buffer.read(), "standard input") if queries == "-" else (read_bytes(Path(queries)), Path(queries).name)
     table = read_unlabelled(rows, contract, name)
     is_local = shown.method == LdpTabicl.name
@@ -146,15 +168,25 @@ def answer_rows(demos: Path, queries: str, model: str, settings: Settings, *, sh
     if spec.trust != "local":
         note(f"the queried rows are sent to {spec.name} as they are: queries are not protected", to=errors)
     scorer = open_scorer(spec, models_folder=settings.models, corpus=public_corpus())
+    note_asked(spec, asked)
     choices = tabular_answers.continuations_of(contract)
+    given, outcomes, mass = Counter[str](), Counter[str](), 0.0
     for start in range(0, len(texts), ROWS_AT_ONCE):
         batches = [[prompt(some, text) for text in texts[start : start + ROWS_AT_ONCE]] for some in chosen]
         scores = [score_prompts(scorer, prompts_of(batch, contract, shown.cell), choices) for batch in batches]
         batch = [text for some in batches for text in some]
         answered = scores[0] if len(scores) == 1 else tabular_answers.mean_of_draws(scores)
-        say(*map(json.dumps, answers_of(answered, contract.target)))
+        shown_answers = answers_of(answered, contract.target)
+        say(*map(json.dumps, shown_answers))
+        given.update(one["answer"] for one in shown_answers if one["answer"] is not None)
+        mass += sum(masses(table).sum() / len(scores) for table in scores)
         if isinstance(scorer, Tallying):
-            note(json.dumps(scorer.tally(batch, choices)), to=errors)
+            tally = scorer.tally(batch, choices)
+            outcomes.update(tally)
+            note(json.dumps(tally), to=errors)
+    if has_mass(spec.kind, outcomes):
+        note(f"of its probability the model gave {mass / len(texts):.2f} to the labels, on average over queries", to=errors)
+    note_constant(given)
 
 
 def answers_of(scores: np.ndarray, target: Target) -> list[dict[str, Any]]:

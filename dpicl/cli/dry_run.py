@@ -10,6 +10,7 @@ from dpicl.cli.budget import warn_of_caps
 from dpicl.cli.quotes import print_quotes
 from dpicl.cli.terminal import console, errors, note, say_json
 from dpicl.engine.artefacts import RESULTS
+from dpicl.engine.asked import settled_plan
 from dpicl.engine.benchmarks import known_when_read
 from dpicl.engine.collect import left_out
 from dpicl.engine.payers import plan_accounts
@@ -23,6 +24,7 @@ from dpicl.engine.stage import StageFailed
 from dpicl.engine.stages.probe import probe
 from dpicl.errors import RunError
 from dpicl.leaving import passing
+from dpicl.lm.asking import AskedBy
 
 
 def print_dry_run(pipeline: str, changes: dict[str, Any], run_id: str | None, *, resume: bool, period: str | None, as_json: bool) -> None:
@@ -35,11 +37,12 @@ def print_dry_run(pipeline: str, changes: dict[str, Any], run_id: str | None, *,
     """
     settings = Settings.current()
     plan = plan_for(pipeline, changes, settings, run_id, resume=resume, period=period)
-    units = plan.units
+    units, asked = plan.units, dict[str, AskedBy]()
     if resume:
         units = {key: unit for key, unit in units.items() if not (run_folder(settings, plan.run_id) / "units" / key / RESULTS).exists()}
     else:
         check_plan(plan, settings)
+        plan, asked = settled_plan(plan, settings)
     to = errors if as_json else console
     quotes = quote_plan(plan, settings, units.values())
     if plan.pipeline.reports is None:
@@ -51,6 +54,7 @@ def print_dry_run(pipeline: str, changes: dict[str, Any], run_id: str | None, *,
     warn_of_caps(plan_accounts(plan, settings), settings, to)
     if not resume:
         check_quotes(quotes)
+    note(*(f"{name} is {one.sentence}" for name, one in asked.items()), to=to)
     if units:
         note(f"the model answered public prompts{_ask(plan, settings)}, as it has to before a run is charged", to=to)
     contracts = {name: settings.declared(name) for name in plan.pipeline.datasets}

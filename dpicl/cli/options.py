@@ -80,7 +80,10 @@ Participations = Annotated[
 ]
 ModelApi = Annotated[
     str | None,
-    typer.Option("--api", help="How --model is queried: completions, or chat by its template. Default: completions, where it can."),
+    typer.Option(
+        "--api",
+        help="How --model is queried: completions, or chat by its template. Default: as public questions decide of a model with a template.",
+    ),
 ]
 ReportsPlace = Annotated[
     str | None,

@@ -18,6 +18,7 @@ from dpicl.contract import Contract, Declared
 from dpicl.contract.base import TODAY
 from dpicl.contract.load import contract_digest
 from dpicl.engine.artefacts import MADE, RESULTS, TEST, finite, read_test, table_folder
+from dpicl.engine.asked import ASKED
 from dpicl.engine.editions import smaller_than_published
 from dpicl.engine.files import read_json, write_csv, write_json
 from dpicl.engine.models import DESCRIPTIONS, describe_model
@@ -115,7 +116,8 @@ def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
         "dpicl_version": dpicl.__version__,
         "simulated": not charged,
         "model": dict(read_json(model)) if units else None,
-        "writer": plan.writer.name if plan.writer else None,
+        "writer": plan.writer.name if plan.writer and plan.pipeline.generator else None,
+        **({"asked": read_json(folder / ASKED)} if (folder / ASKED).exists() else {}),
         "embedder": plan.embedder.name if plan.embedder else None,
         "grid": {name: grid[name] for name in _GRID}
         | {"queries": plan.pipeline.queries, "draws": plan.pipeline.draws, "window": plan.pipeline.window},

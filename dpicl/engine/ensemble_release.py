@@ -28,6 +28,7 @@ from dpicl.engine.settings import Settings
 from dpicl.engine.stages.consult import KeptVotes
 from dpicl.errors import DpiclError, LedgerError
 from dpicl.files.locks import locked
+from dpicl.lm.asking import AskedBy
 from dpicl.lm.embedding import open_embedder
 from dpicl.lm.requests import Scorer
 from dpicl.lm.spec import ModelSpec
@@ -54,6 +55,8 @@ class EnsembleRequest:
     period: str = ONCE
     embedder: ModelSpec | None = None
     """Which places queries and texts; hashed n-grams if None."""
+    asked: AskedBy | None = None
+    """How the model is asked and why, where that was decided here."""
 
     def unit(self, number: int) -> Unit:
         """The release of this kind with this index, as a unit."""

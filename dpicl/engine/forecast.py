@@ -17,6 +17,7 @@ from cronsim import CronSim, CronSimError
 
 from dpicl.contract.declared import Declared
 from dpicl.contract.periods import Every, period_at
+from dpicl.engine.asked import settled_plan
 from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.pipelines import Pipeline
 from dpicl.engine.plan import draft_plan
@@ -83,7 +84,8 @@ def forecast(name: str, pipeline: Pipeline, settings: Settings, now: datetime | 
         raise DeclarationError(file, f"{key}.timezone", "is unknown", "a name such as Europe/Paris") from None
     end = since + timedelta(days=schedule.horizon_days)
     runs = list(islice(takewhile(lambda time: time <= end, times), MOST_RUNS))
-    plan = draft_plan(name, schedule.parameters, settings, when=runs[0] if runs else now)
+    drafted = draft_plan(name, schedule.parameters, settings, when=runs[0] if runs else now)
+    plan, _ = settled_plan(drafted, settings, measure=False)
     first_runs: dict[tuple[str, ...], datetime] = {}  # of a period of one of the data sets
     every = [_every(settings.declared(name), plan.pipeline.methods) for name in plan.pipeline.datasets]  # read once, not for every minute
     for run in runs:

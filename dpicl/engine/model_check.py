@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from dpicl.engine.asked import settled_model
 from dpicl.engine.models import public_corpus
 from dpicl.engine.settings import Settings
 from dpicl.engine.stages.probe import tolerance_of
@@ -58,6 +59,7 @@ def _steps(spec: ModelSpec, settings: Settings) -> Iterator[Step]:
     if spec.kind not in ("endpoint", "fake"):
         yield Step("fits the memory", True, estimated_memory(spec))
     started = time.monotonic()
+    spec, asked = settled_model(spec, settings)
     scorer = public_answer(spec.name, lambda: open_scorer(spec, models_folder=settings.models, corpus=public_corpus()))
     about, seconds = scorer.description, time.monotonic() - started
     if spec.kind == "endpoint":
@@ -65,6 +67,8 @@ def _steps(spec: ModelSpec, settings: Settings) -> Iterator[Step]:
     else:
         where = getattr(scorer, "device", "cpu")
         yield Step("loads", True, f"{number_format(spec)} on {where}, {seconds:.1f} s{'' if about.trained else '; random weights'}")
+    if asked:
+        yield Step("asked by its chat template, or by completion", True, asked.sentence)
     yield _scores(scorer, spec)
     if spec.kind == "endpoint" or spec.kind in IN_PROCESS:
         yield _exclusive(scorer, spec)

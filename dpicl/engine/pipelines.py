@@ -112,7 +112,7 @@ class Pipeline(Frozen):
     """A grid of runs, or (`kind: amplification`) a table of privacy costs that needs no model."""
 
     earlier: ClassVar[dict[str, str]] = {"generator": "writer"}
-    later: ClassVar[tuple[str, ...]] = ("draws", "embedder", "window", "reports")
+    later: ClassVar[tuple[str, ...]] = ("draws", "embedder", "window", "reports", "api")
 
     title: Text
     """Title in lists and reports."""
@@ -159,6 +159,10 @@ class Pipeline(Frozen):
     embedder: Annotated[str, Field(min_length=1, max_length=300)] | None = None
     """What places texts, for `aggregation: embedding` and `similarity`: a folder or hub id of a sentence encoder, or an entry of `models` of kind endpoint
     with `trust: local`; hashed n-grams if left out, which need no model.
+    """
+    api: Literal["auto", "completions"] = "auto"
+    """How a local model with a chat template is queried whose entry or `--api` leaves it open: as public questions decide, or by completions as
+    the papers do. What is decided stands in the run's plan.
     """
     baselines: bool = True
     """Whether baseline classifiers are fitted too. Those that would read private rows, which no account pays for, are left out of data sets

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
@@ -13,6 +14,8 @@ from pydantic import ValidationError
 from dpicl.contract import Contract, Declared, TextContract
 from dpicl.contract.periods import ONCE, clock, period_at, period_before, read_period
 from dpicl.contract.series import window_places
+from dpicl.engine.asked import ASKED, as_begun, settled_plan
+from dpicl.engine.files import write_json
 from dpicl.engine.pipelines import Pipelines, find_pipeline, load_pipelines, override
 from dpicl.engine.quote import AccountQuote, quote_plan
 from dpicl.engine.received import as_received, check_reports, counting
@@ -21,7 +24,7 @@ from dpicl.engine.settings import Settings
 from dpicl.errors import BudgetError, DeclarationError, ModelRefusedError, ParameterError, PrivacyError
 from dpicl.lm.egress import check_egress
 from dpicl.lm.embedding import check_embedder
-from dpicl.lm.models import number_format
+from dpicl.lm.models import close_scorers, number_format
 from dpicl.lm.spec import ModelSpec, resolve_model
 from dpicl.methods import METHODS, on_texts
 from dpicl.methods.row_contexts import check_rows
@@ -80,15 +83,21 @@ def plan_for(
         check_versions(folder, plan)
         return plan
     name = run_id or f"{pipeline_name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
-    return draft_plan(pipeline_name, changes, settings, name, period=period, when=when)
+    return as_begun(draft_plan(pipeline_name, changes, settings, name, period=period, when=when), settings)
 
 
 def begin(plan: Plan, settings: Settings) -> Path:
-    """Check a plan as `check_plan` and `check_caps` do, and write it, where no rule is broken; returns the run's folder."""
+    """Check a plan as `check_plan` and `check_caps` do, decide how its models are asked, and write it, where no rule is broken; returns the
+    run's folder.
+    """
     check_plan(plan, settings)
+    plan, asked = settled_plan(plan, settings)
     check_caps(plan, settings)
     folder = run_folder(settings, plan.run_id)
     settings.make_runs()
+    if asked:
+        write_json(folder / ASKED, {name: asdict(one) for name, one in asked.items()}, replace=True)
+        close_scorers()  # workers are about to open them
     write_plan(folder, plan)
     return folder
 

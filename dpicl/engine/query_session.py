@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
 from dpicl.accounting.guarantee import Guarantee
 from dpicl.contract.periods import ONCE
 from dpicl.contract.text import Classification
+from dpicl.engine.asked import settled_model
 from dpicl.engine.benchmarks import check_published, content_digest
 from dpicl.engine.ensemble_release import EnsembleRelease, EnsembleRequest, QuerySlot
 from dpicl.engine.models import fingerprint, public_corpus
 from dpicl.engine.open_ledger import open_ledger
-from dpicl.engine.payers import open_account
+from dpicl.engine.payers import accounts_of, open_account
 from dpicl.engine.plan import check_named, check_writer, model_named, periods_of
 from dpicl.engine.releases import named_releases, rows_version
 from dpicl.engine.settings import Settings
@@ -198,4 +199,5 @@ def request_of(
     request = EnsembleRequest(contract.model_copy(update={"query_count": count}), Cell("icl", amount, shots), spec, chosen, at, placing)
     check_writer(contract, request.unit(0), spec)
     METHODS[DpIcl.name].check(contract, request.unit(0))
-    return request
+    settled, asked = settled_model(spec, settings, partial(accounts_of, [(account, DpIcl.name)], settings))
+    return replace(request, model=settled, asked=asked)

@@ -114,6 +114,7 @@ class Plan:
         pipeline["epsilons"] = [str(epsilon) for epsilon in self.pipeline.epsilons]
         if self.pipeline.queries is None:
             del pipeline["queries"]  # plans of earlier versions stay the same
+        pipeline.pop("api", None)  # the models state what came of it
         return {
             "run_id": self.run_id,
             "pipeline_name": self.pipeline_name,

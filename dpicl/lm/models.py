@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import json
+import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -26,6 +27,8 @@ from dpicl.lm.votes.voting import GeneratorModel
 BUNDLED = Path(__file__).with_name("bundled")
 """The model in the box: `tools.training` makes it, its own README.md says what it can do."""
 _one_at_a_time = Lock()
+_WITH_TEMPLATE = ("transformers", "bundled", "tiny")
+"""Kinds that are loaded once, whether they are asked by a chat template or not."""
 _opened: dict[tuple[ModelSpec, Path, tuple[str, ...], Wanted], Scorer] = {}
 """At most one entry: the scorer opened last."""
 
@@ -42,12 +45,23 @@ def open_scorer(spec: ModelSpec, *, models_folder: Path, corpus: Sequence[str], 
     Raises:
         ModelError: the model cannot be loaded.
     """
-    key = (spec, models_folder, tuple(corpus) if spec.kind == "tiny" else (), wanted if spec.kind == "endpoint" else "scores")
+    is_server, is_chat = spec.kind == "endpoint", spec.kind in _WITH_TEMPLATE and spec.api == "chat"
+    loaded = spec.model_copy(update={"api": "auto"}) if spec.kind in _WITH_TEMPLATE else spec
+    key = (loaded, models_folder, tuple(corpus) if spec.kind == "tiny" else (), wanted if is_server else "scores")
     with _one_at_a_time:  # two threads must not load the same model twice
         if key not in _opened:
             _opened.clear()  # first, so that two models never fill the memory together
             _opened[key] = _open(*key)
-        return _opened[key]
+        opened = _opened[key]
+        return opened.by_template if is_chat else opened  # type: ignore[attr-defined]
+
+
+def close_scorers() -> None:
+    """Let go of the scorer that is open, and of the GPU memory that it took: other processes are about to open it."""
+    with _one_at_a_time:
+        _opened.clear()
+    if (torch := sys.modules.get("torch")) is not None and torch.cuda.is_initialized():
+        torch.cuda.empty_cache()
 
 
 def open_generator(spec: ModelSpec, *, models_folder: Path, corpus: Sequence[str]) -> GeneratorModel:
@@ -160,7 +174,6 @@ def _open(spec: ModelSpec, models_folder: Path, corpus: tuple[str, ...], wanted:
         str(build_tiny_model(models_folder, corpus) if spec.kind == "tiny" else spec.id or checked("lm/bundled", BUNDLED)),
         revision=spec.revision,
         dtype=cast(Dtype, number_format(spec).split()[0]),
-        chat=spec.api == "chat",
         device=spec.device,
         name=spec.name,
         kind=spec.kind,

@@ -55,7 +55,9 @@ class ModelSpec(BaseModel):
     url: Annotated[str, StringConstraints(max_length=300)] | None = None
     """Endpoints only: base URL, to which `/completions` is appended."""
     api: Literal["auto", "completions", "chat"] = "auto"
-    """How the model is queried: it completes a prompt, or answers a chat by its template. `auto` probes an endpoint, and completes locally."""
+    """How the model is queried: it completes a prompt, or answers a chat by its template. `auto` probes an endpoint; a local model with a
+    template is asked by it where it then answers public questions no worse, which a run decides before anything is charged.
+    """
     key_env: Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$")] | None = None
     """Name of the environment variable with the endpoint's API key."""
     max_connections: Annotated[int, Field(ge=1, le=1024)] = 32

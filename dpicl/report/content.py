@@ -17,6 +17,7 @@ from dpicl.report.decision import decision, gain_table, in_odds, intervals, lead
 from dpicl.report.figures import Figures
 from dpicl.report.forms import formed
 from dpicl.report.gains import CELL
+from dpicl.report.labels import constant_sentences, mass_blocks
 from dpicl.report.load import Demonstrations, Manifest, Run
 from dpicl.report.paper import Paper
 from dpicl.report.tables import METRICS, cell_name, fitted_means, guarantee_table, metric_tables, relevant_errata, stage_seconds
@@ -52,6 +53,7 @@ def report_of(run: Run, figures: Figures, gains: pd.DataFrame, cells: Cells, who
     sections: dict[tuple[str, str], list[Block]] = {
         ("figures", "Figures"): [Text(figures.missing)] if figures.missing else [figure for _, figure in figures.by_method],
         ("accuracy", "Accuracy"): [*_accuracy(run, gains, cells.anchors), *who.shares],
+        ("labels", "Probability on the labels"): list(mass_blocks(run.labelled)),
         ("groups", f"By {who.column}"): list(who.groups),
         ("fitted", "What was released, judged by the baselines"): fitted,
         ("reports", "Clients' reports"): clients.section(manifest.reports),
@@ -79,6 +81,8 @@ def _opening(run: Run, gains: pd.DataFrame, figures: Figures) -> Iterator[Block]
         yield Banner("Random weights.", "The accuracies of in-context answers mean nothing; they show that the pipeline works.")
     elif manifest.model and manifest.model.note:
         yield Banner("Not a general model.", f"{manifest.model.name} is {manifest.model.note}.")
+    if constants := tuple(constant_sentences(run.labelled)):
+        yield Banner("One answer to everything.", f"{'; '.join(constants)}.")
     if manifest.simulated and len(results):
         yield Banner("Seeded noise on public data: not a release.", "Anyone with the seed can remove the noise.", is_note=True)
     stated = [(guarantee.method, guarantee.dataset) for guarantee in manifest.guarantees]
@@ -106,7 +110,7 @@ def _opening(run: Run, gains: pd.DataFrame, figures: Figures) -> Iterator[Block]
             else []
         )
         yield from shown[1:]
-    yield from map(Text, (*sentences.measured(manifest), *manifest.left_out))
+    yield from map(Text, (*(f"{sentence}." for sentence in sentences.asked(manifest)), *sentences.measured(manifest), *manifest.left_out))
 
 
 def _datasets(run: Run) -> list[str]:

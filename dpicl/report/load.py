@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -19,7 +20,9 @@ from dpicl.engine.collect import TIMING_COLUMNS
 from dpicl.engine.received import Counted
 from dpicl.errors import DataError, RunError
 from dpicl.evaluation import results_frame_columns
+from dpicl.lm.asking import AskedBy
 from dpicl.report.cells import Cells, place_of, read_cells, read_stored, unit_of
+from dpicl.report.labelled import Labelled, has_mass, read_labelled
 from dpicl.text.form import Formed
 from dpicl.yaml_file import validate
 
@@ -144,6 +147,8 @@ class Manifest(_Part):
     simulated: bool
     model: Model | None = None
     writer: str | None = None
+    asked: dict[str, AskedBy] = {}
+    """By model, where it was decided on public questions."""
     grid: Grid = Grid()
     contracts: dict[str, UsedContract] = {}
     guarantees: list[StatedGuarantee] = []
@@ -202,6 +207,8 @@ class Run:
     forms: tuple[Forms, ...] = ()
     answers: Mapping[str, float] = field(default_factory=dict)
     """How a served model's answers came about, and what they took; empty for other models."""
+    labelled: tuple[Labelled, ...] = ()
+    """Answers to public queries that are labels, cell by cell."""
 
 
 def load_run(folder: Path) -> Run:
@@ -221,7 +228,10 @@ def load_run(folder: Path) -> Run:
     counts: Counter[str] = Counter()
     for path in sorted((folder / "units").glob("*/scored/[0-9]*.json")):
         counts.update(_checked(TypeAdapter(dict[str, float]), path, f"{path.parents[1].name}/{path.name}", "counts by name"))
-    return Run(manifest, results, timings, demonstrations, read_values(folder), forms, dict(counts))
+    with_mass = manifest.model is not None and has_mass(manifest.model.kind or manifest.model.name, counts)
+    publicly, benchmark = partial(is_public, manifest), partial(_is_benchmark, manifest)
+    labelled = read_labelled(sorted((folder / "units").glob("*")), publicly, benchmark, with_mass=with_mass)
+    return Run(manifest, results, timings, demonstrations, read_values(folder), forms, dict(counts), labelled)
 
 
 def _by_unit(
@@ -240,6 +250,10 @@ def is_public(manifest: Manifest, dataset: str) -> bool:
     """Whether a data set's queries, and what is answered to them, are public: not of one that the manifest does not know."""
     used = manifest.contracts.get(dataset)
     return used is not None and (used.benchmark or manifest.evaluation.get(dataset) == "public")
+
+
+def _is_benchmark(manifest: Manifest, dataset: str) -> bool:
+    return manifest.contracts[dataset].benchmark
 
 
 def load_cells(folder: Path, run: Run) -> Cells:

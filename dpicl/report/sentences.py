@@ -36,6 +36,11 @@ def answers(counts: Mapping[str, float]) -> str:
     return f"Answers: {', '.join(ways) or 'none'}; {spent}" + (f", cost {counts['cost']:,.2f}" if "cost" in counts else "")
 
 
+def asked(manifest: Manifest) -> list[str]:
+    """How models were asked where public questions decided, and by what means."""
+    return [f"{name} is {one.sentence}" for name, one in manifest.asked.items()]
+
+
 def measured(manifest: Manifest) -> list[str]:
     """How data sets were measured that are no benchmark, or have no label; nothing of public queries."""
     reasons = {

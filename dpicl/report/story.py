@@ -13,8 +13,9 @@ from dpicl.report.clients import sentences_of
 from dpicl.report.decision import BESIDE, MOST, better_from, decision, fitted, leading, promised
 from dpicl.report.forms import formed
 from dpicl.report.gains import gains_of
+from dpicl.report.labels import constant_sentences
 from dpicl.report.load import Manifest, Run
-from dpicl.report.sentences import smaller
+from dpicl.report.sentences import asked, smaller
 from dpicl.report.tables import bar_of, main_metrics, of_part, parts
 
 
@@ -25,6 +26,7 @@ def story(run: Run) -> list[str]:
     came = [_came(part, metrics[part.index[0]], of_part(gains, part), draws) for part in parts(run.results)]
     more = [f"and {len(came) - MOST} more in the report"] if len(came) > MOST else []
     return [
+        *constant_sentences(run.labelled),
         *smaller(run.manifest),
         *_counted(run),
         *promised(run.manifest),
@@ -32,13 +34,23 @@ def story(run: Run) -> list[str]:
         *more,
         *formed(run.forms),
         *_meaning(run),
+        *asked(run.manifest),
         *paid(run.manifest),
     ]
 
 
 def overview(run: Run, about: str) -> Report:
     """The same on one page, with what private data add in a table; `about` says which run it is."""
-    facts = Bullets((*smaller(run.manifest), *_counted(run), *promised(run.manifest), *paid(run.manifest), *_meaning(run)))
+    facts = Bullets(
+        (
+            *constant_sentences(run.labelled),
+            *smaller(run.manifest),
+            *_counted(run),
+            *promised(run.manifest),
+            *paid(run.manifest),
+            *_meaning(run),
+        )
+    )
     return Report(run.manifest.title, about, (facts, *decision(run, gains_of(run))), ())
 
 

@@ -110,6 +110,7 @@ OUTS = (
 )
 RUNS = (
     _of_run("plan.json", "what the run does", _FACTS),
+    _of_run("asked.json", "how a model is asked, by its answers to public questions of the package", _FACTS),
     _of_run(".lock", "a mark", _LOCKS),
     _of_run("contracts/DATA_SET.json", "digest of the contract", _FACTS),
     _of_run("queries/DATA_SET.json", "digest of the queries", "public because queries are"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -109,6 +110,17 @@ def _answers(ask: Callable[[], object], errors: Any) -> bool:
 def weights_digest(path_or_id: str, revision: str | None) -> str:
     """What names a model's weights: sha256 of a GGUF file, else `model_digest`. Raises ModelError: its files are missing."""
     return gguf_digest(path_or_id) if is_gguf(path_or_id) else model_digest(*find_model_files(path_or_id, revision))
+
+
+def chat_template(folder: Path) -> str:
+    """The chat template that a model's folder states, as its file has it; empty where there is none. Nothing is loaded."""
+    if (own := folder / "chat_template.jinja").is_file():
+        return own.read_text("utf-8", errors="replace")
+    try:
+        stated = json.loads((folder / "tokenizer_config.json").read_text("utf-8")).get("chat_template")
+    except (OSError, ValueError, AttributeError):
+        return ""
+    return json.dumps(stated) if stated else ""
 
 
 def model_digest(folder: Path, revision: str) -> str:

@@ -13,6 +13,8 @@ Nothing is truncated, no code from a model's folder is run, and no pickled weigh
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import copy
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -74,7 +76,7 @@ class TransformersScorer:
         trust: Trust = "local",
     ) -> None:
         folder, commit = find_model_files(path_or_id, revision)
-        self._name = name or (folder.name if is_model_folder(path_or_id) else path_or_id)
+        self._name, self._dtype = name or (folder.name if is_model_folder(path_or_id) else path_or_id), dtype
         self._tell = log.info if kind == "transformers" else log.debug  # the others are small
         self._tell("model %s: opening it", self._name)
         self._tokenizer, self._model = load(folder, self._name, dtype, device)
@@ -153,6 +155,14 @@ class TransformersScorer:
         sampling: dict[str, Any] = {"new_tokens": new_tokens, "stop": stop, "temperature": temperature, "seed": seed}
         texts = generate(self._model, self._tokenizer, rows, mode=self.mode, writing=self.writing, **sampling, **self._limits)
         return [text.lstrip() for text in texts] if self._chat else texts
+
+    @cached_property
+    def by_template(self) -> TransformersScorer:
+        """The same model, loaded once, as one of `chat`. Raises ModelError: it has no chat template that can be used."""
+        other = copy(self)
+        other._chat = ChatTemplate(self._tokenizer, self._name)
+        other.description = replace(self.description, mode=_mode(self._dtype, chat=True))
+        return other
 
     @property
     def context(self) -> int | None:
