@@ -48,10 +48,11 @@ from dpicl.methods.tabular_method import Arrays, Released, TabularMethod
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
 from dpicl.tabular.central import aggregate
-from dpicl.tabular.central.bins import bin_values, row_demonstrations
 from dpicl.tabular.central.group import assign, partition
 from dpicl.tabular.central.sums import GroupSums
-from dpicl.tabular.prompts.serialize import central_demonstrations, central_queries, longest_text
+from dpicl.tabular.prompts.rows import longest_demonstration
+from dpicl.tabular.prompts.serialize import central_demonstrations, central_queries
+from dpicl.tabular.prompts.shots import in_turn
 from dpicl.tabular.reading.contribution import contributing_rows
 from dpicl.types import PrivateTable, QueryTable, ReleasedGroup, ReleasedGroups
 
@@ -73,7 +74,7 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
     baselines_read: ClassVar[Reads] = "private"
     options = GdpOptions
     draw_version = 3
-    post_version = 1
+    post_version = 2
     artefact = "released_groups.json"
     first_versions = (2, 3)
     prepare_stage, draw_stage = "subsample", "aggregate"
@@ -200,13 +201,15 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
         return ReleasedGroups(tuple(ReleasedGroup(tuple(one["key"]), one["values"], one["label"]) for one in json.loads(content)))
 
     def examples(self, released: Released[ReleasedGroups], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, list[str]]:
-        """The same for all queries."""
-        return {cell: central_demonstrations(groups, contract) for cell, groups in released.draws.items()}
+        """The same for all queries, labels in turn and the first group first: by released labels and public keys."""
+        return {
+            cell: central_demonstrations(ReleasedGroups(tuple(in_turn(groups.groups, lambda group: group.label))), contract)
+            for cell, groups in released.draws.items()
+        }
 
     def longest_demonstration(self, contract: Contract, unit: Unit) -> str:
-        """See `TabularMethod`: of the bins' middles, which have as many digits as averages."""
-        counts = [*(len(bin_values(contract, name)) for name in contract.features), contract.target.count]
-        return longest_text(counts, lambda bins: row_demonstrations(bins, contract))
+        """See `TabularMethod`."""
+        return longest_demonstration(contract)
 
     def prompts(
         self, released: Released[ReleasedGroups], queries: QueryTable, contract: Contract, unit: Unit, draws: Draws

@@ -98,7 +98,7 @@ def in_words(
 ) -> tuple[dict[Cell, list[str]], dict[Cell, list[str]]]:
     """For people, who read words: a few rows of each context, and what every query asks, by cell; no model is shown either."""
     shown = contexts(method, released, contract, unit, draws)
-    examples = {cell: method.demonstrations(replace(pool, codes=pool.codes[:SHOWN]), contract) for cell, pool in shown.items()}
+    examples = {cell: method.texts(cell, pool, np.arange(len(pool.codes))[:SHOWN], contract, draws) for cell, pool in shown.items()}
     return examples, {} if queries is None else dict.fromkeys(shown, method.query_texts(queries, contract))
 
 

@@ -23,7 +23,6 @@ from dpicl.methods.tabular_answers import averaged_cell, content_free_cell, is_c
 from dpicl.methods.tabular_method import Drawn, Released, TabularMethod
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
-from dpicl.tabular.prompts.serialize import longest_text
 from dpicl.tabular.prompts.shots import MOST_SHOTS, SAME_FOR_ALL, picked_rows
 from dpicl.tabular.reading.encode import LocalEncoding, label_numbers
 from dpicl.types import LABEL, EncodedQueries, PrivateTable, QueryTable
@@ -50,8 +49,10 @@ class RowMethod(TabularMethod[Drawn], Generic[Drawn], abstract=True):
     """The system of its releases; that of a variant has the variant's name behind it."""
 
     @abstractmethod
-    def demonstrations(self, pool: Pool, contract: Contract) -> list[str]:
-        """How rows read as demonstrations, one each."""
+    def demonstrations(self, pool: Pool, places: np.ndarray, contract: Contract, chance: np.random.Generator) -> list[str]:
+        """How the rows at these places of a pool read as demonstrations, one each; each row the same at all its places, given `chance` as it
+        is when it was just made.
+        """
 
     @abstractmethod
     def query_texts(self, queries: QueryTable, contract: Contract) -> list[str]:
@@ -100,13 +101,17 @@ class RowMethod(TabularMethod[Drawn], Generic[Drawn], abstract=True):
             if cell.system in ("icl", *SAME_FOR_ALL) and cell.draw is None:
                 bins = pool.encoding.decode(pool.codes)
                 picked = picked_rows(bins, np.zeros((1, bins.shape[1]), dtype=np.int64), cell, draws)
-                examples[cell] = self.demonstrations(replace(pool, codes=pool.codes[picked[0]]), contract)
+                examples[cell] = self.texts(cell, pool, picked[0], contract, draws)
         return examples
 
-    def longest_demonstration(self, contract: Contract, unit: Unit) -> str:
-        """See `TabularMethod`."""
-        encoding = self.form(contract, unit, next(iter(self.releases(contract, unit)))).encoding
-        return longest_text(encoding.bin_counts, lambda bins: self.demonstrations(Pool(encoding.encode(bins), encoding), contract))
+    def texts(self, cell: Cell, pool: Pool, places: np.ndarray, contract: Contract, draws: Draws) -> list[str]:
+        """`demonstrations` of a cell: a row reads alike in all cells of a release, whatever the shots and the rule that chose it, but anew in
+        each further draw.
+        """
+        source = replace(self.released_by(cell, ()), draw=cell.draw)
+        distinct, which = np.unique(places, return_inverse=True)
+        texts = self.demonstrations(pool, distinct, contract, draws.public("demonstrations", source.key).generator())
+        return [texts[place] for place in which.tolist()]
 
     def prompts(
         self, released: Released[Drawn], queries: QueryTable, contract: Contract, unit: Unit, draws: Draws
@@ -127,7 +132,7 @@ class RowMethod(TabularMethod[Drawn], Generic[Drawn], abstract=True):
         def prompts_of(cell: Cell) -> list[str]:
             shots, pool = shots_of(cell), pools[cell]
             picked = _picked(pool.encoding.decode(pool.codes), query_bins, cell, draws, alone=contract.evaluation == "charged")
-            texts = self.demonstrations(replace(pool, codes=pool.codes[picked.ravel()]), contract)
+            texts = self.texts(cell, pool, picked.ravel(), contract, draws)
             return [prompt(texts[i * shots : (i + 1) * shots], query) for i, query in enumerate(query_texts)]
 
         yield ZERO_SHOT, query_texts
