@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
-from typing import TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from dpicl.contract.base import Frozen
 from dpicl.errors import ParameterError, PrivacyError
@@ -21,10 +21,9 @@ Chosen = TypeVar("Chosen", bound=Frozen)
 
 
 class CommonOptions(Frozen):
-    """Options of all methods."""
+    """Options of all methods, of which there are none today."""
 
-    calibrate: bool = False
-    """Also report answers with contextual calibration (Zhao et al. 2021)."""
+    former: ClassVar[dict[str, Any]] = {"calibrate": False}
 
 
 LEAST_EPSILON = 1e-6

@@ -31,8 +31,7 @@ class CentralRows(RowMethod[Drawn], Generic[Drawn], abstract=True):
 
     def systems(self, unit: Unit) -> tuple[str, ...]:
         """See `Method`."""
-        ways = (f"icl-{name}" for name in unit.chosen(self.options).shot_selection)
-        return (*ways, *(("content-free",) if unit.options.calibrate else ()))
+        return tuple(f"icl-{name}" for name in unit.chosen(self.options).shot_selection)
 
     def default_options(self, contract: Contract, stated: Mapping[str, Any], epsilon: float) -> dict[str, Any]:
         """Prototypes of each label in turn demonstrate."""

@@ -43,7 +43,6 @@ from dpicl.methods.common import ZERO_SHOT, Cost, epsilon_of, for_unit, shots_of
 from dpicl.methods.counted_horizon import charged_together, horizon_facts, no_whole_table
 from dpicl.methods.gdp_series import VERSION, GroupSeries
 from dpicl.methods.options import GdpOptions
-from dpicl.methods.tabular_answers import with_content_free
 from dpicl.methods.tabular_method import Arrays, Released, TabularMethod
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
@@ -85,8 +84,8 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
         return {"allocation": _OF_SERIES} if self.is_series(contract) else {}
 
     def systems(self, unit: Unit) -> tuple[str, ...]:
-        """See `Method`."""
-        return ("content-free",) if unit.options.calibrate else ()
+        """See `Method`: all groups are shown, in one way."""
+        return ()
 
     def refuse(self, contract: Contract, unit: Unit) -> None:
         """Numbers of shots that the contract has no groups for; a subsample, or another division of epsilon, of a series, which has none."""
@@ -217,7 +216,7 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
         """Step 4: one prompt per query and cell, and the zero-shot ones."""
         texts = central_queries(queries, contract)
         examples = {ZERO_SHOT: list[str](), **self.examples(released, contract, unit, draws)}
-        return with_content_free({cell: [prompt(shown, text) for text in texts] for cell, shown in examples.items()}, contract, unit)
+        return {cell: [prompt(shown, text) for text in texts] for cell, shown in examples.items()}
 
     def baselines(
         self, released: Released[ReleasedGroups], train: PrivateTable | None, test: QueryTable, contract: Contract, unit: Unit, draws: Draws

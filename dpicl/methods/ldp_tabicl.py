@@ -80,7 +80,7 @@ class LdpTabicl(RowMethod[Collected]):
         chosen = unit.chosen(LdpOptions)
         raw = ("raw-rows",) if chosen.design == "all-columns" else ()
         variants = (f"icl-{name}" for name in (*chosen.shot_selection, *chosen.variants))
-        return (*raw, *variants, *(("content-free",) if unit.options.calibrate else ()))
+        return (*raw, *variants)
 
     def refuse(self, contract: Contract, unit: Unit) -> None:
         """The number of clients is seen without noise: no row's content may decide whether it is one."""

@@ -19,7 +19,7 @@ from dpicl.lm.requests import prompt
 from dpicl.methods.base import Reads
 from dpicl.methods.common import ZERO_SHOT, Cost, shots_of
 from dpicl.methods.options import CentralOptions, LdpOptions
-from dpicl.methods.tabular_answers import averaged_cell, content_free_cell, is_calibrated, is_drawn, without_content
+from dpicl.methods.tabular_answers import averaged_cell, is_drawn
 from dpicl.methods.tabular_method import Drawn, Released, TabularMethod
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
@@ -89,9 +89,8 @@ class RowMethod(TabularMethod[Drawn], Generic[Drawn], abstract=True):
         """What demonstrates in every cell."""
         pools = {}
         for cell in unit.evaluated_cells:
-            if cell.system != "content-free":
-                source = self.released_by(cell, released.draws or released.rows)
-                pools[cell] = Pool(released.rows[source].codes, self.form(contract, unit, source).encoding)
+            source = self.released_by(cell, released.draws or released.rows)
+            pools[cell] = Pool(released.rows[source].codes, self.form(contract, unit, source).encoding)
         return pools
 
     def examples(self, released: Released[Drawn], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, list[str]]:
@@ -138,8 +137,6 @@ class RowMethod(TabularMethod[Drawn], Generic[Drawn], abstract=True):
         yield ZERO_SHOT, query_texts
         for cell in pools:
             yield cell, prompts_of(cell)
-        for cell in [cell for cell in pools if is_calibrated(cell, unit)]:
-            yield content_free_cell(cell), without_content(prompts_of(cell), contract)
 
     def baselines(
         self, released: Released[Drawn], train: PrivateTable | None, test: QueryTable, contract: Contract, unit: Unit, draws: Draws

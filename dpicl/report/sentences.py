@@ -82,7 +82,9 @@ def what_was_run(manifest: Manifest, methods: list[str], datasets: list[str], *,
     if grid.queries:
         parts.append(f"at most {grid.queries} queries of each")
     if grid.draws > 1:
-        parts.append(f"each query asked {grid.draws} times, with shots drawn anew from the same release")
+        parts.append(
+            f"each query asked {grid.draws} times, with shots drawn anew from the same release: {grid.draws} times the prompts, at no ε"
+        )
     models = [f"written by {manifest.writer}"] if manifest.writer and has_answers else []
     if model and has_answers:
         models.append(f"answered by {model.name}" + (f" ({model.kind})" if model.kind not in ("", model.name) else ""))

@@ -22,7 +22,9 @@ def test_a_run_ends_with_its_story(place: Place) -> None:
     assert protected == "protected: one client (replace-one) of breast_cancer; one row (add-or-remove-one) of breast_cancer"
     assert promised == "promised: by one release, a suspicion of 1 % about any of them becomes at most 2.67 % at ε = 1"
     with (place.run("told") / "results.csv").open() as file:
-        rows = [row for row in csv.DictReader(file) if row["method"] == "gdp_tabicl" and row["system"] in ("icl", "majority", "zero-shot", "lr")]
+        rows = [
+            row for row in csv.DictReader(file) if row["method"] == "gdp_tabicl" and row["system"] in ("icl", "majority", "zero-shot", "lr")
+        ]
     without = mean(float(row["accuracy"]) for row in rows if row["system"] == "zero-shot")
     at = {(row["system"], row["epsilon"]): float(row["accuracy"]) for row in rows if row["shots"] in ("2", "")}
     assert central == (

@@ -139,7 +139,10 @@ def test_private_data_are_measured_against_whatever_does_best_without_them(tmp_p
     ]
     html, markdown = built(write_run(tmp_path, results=results))
     for text in (html.replace("\u00a0", " "), markdown):
-        assert "better than answers without demonstrations (0.450) by more than noise: in-context answers from no ε on, and worse at ε = 1." in text
+        assert (
+            "better than answers without demonstrations (0.450) by more than noise: in-context answers from no ε on, and worse at ε = 1."
+            in text
+        )
         assert "+0.117" not in text and "0.033" in text
     assert markdown_row(markdown, "DP few-shot generation")[1:4] == ["trec", "zero-shot 0.450", "in-context, k = 4"]
     assert "Below the line, using no private data does better" in html and "or the model without demonstrations" in html
