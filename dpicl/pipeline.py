@@ -11,7 +11,7 @@ from decimal import Decimal
 from fractions import Fraction
 from itertools import product
 from numbers import Real
-from typing import TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from dpicl.contract.base import Frozen
 from dpicl.errors import ParameterError, PrivacyError
@@ -23,10 +23,9 @@ Chosen = TypeVar("Chosen", bound=Frozen)
 
 
 class CommonOptions(Frozen):
-    """Options of all methods."""
+    """Options of all methods, of which there are none today."""
 
-    calibrate: bool = False
-    """Also report answers with contextual calibration (Zhao et al. 2021)."""
+    former: ClassVar[dict[str, Any]] = {"calibrate": False}
 
 
 LEAST_EPSILON = 1e-6

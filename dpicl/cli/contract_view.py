@@ -20,7 +20,7 @@ from dpicl.contract.text_source import PUBLISHED
 from dpicl.engine.settings import Settings
 from dpicl.errors import DeclarationError, DpiclError
 from dpicl.files.objects import SCHEME
-from dpicl.tabular.central.bins import bin_values
+from dpicl.tabular.central.bins import bin_count
 from dpicl.tabular.reading.source import locate
 from dpicl.text.form import FORM_WORDS
 from dpicl.text.read import find_texts
@@ -105,7 +105,7 @@ def _print_derived(contract: Contract) -> None:
     table, target = new_table("", "", "from the columns, or stated"), contract.target
     columns, cut = {name: contract.columns[name] for name in contract.features}, {one.column for one in contract.local}
     stated = sum(not isinstance(column, CategoryColumn) and (column.bins is not None or name in cut) for name, column in columns.items())
-    table.add_row("bins", _origin(stated, len(columns)), _few([f"{name} {len(bin_values(contract, name))}" for name in columns]))
+    table.add_row("bins", _origin(stated, len(columns)), _few([f"{name} {bin_count(contract, name)}" for name in columns]))
     answers = f"{contract.label_column}: {_KINDS[target.kind]} {_few(target.answers)}" if contract.label else _KINDS[target.kind]
     table.add_row("label", "stated" if contract.label else "none", answers)
     parts = [f"{one.name} {one.part_count}" for one in contract.attributes]

@@ -58,7 +58,11 @@ _Datasets = Annotated[
     str | None, typer.Option(help=f"Data sets, by the names of their contracts, {MANY}.", autocompletion=names.many_contracts)
 ]
 _Draws = Annotated[
-    int | None, typer.Option(min=1, help="Ask each query so often, with shots drawn anew from released rows, and average the answers.")
+    int | None,
+    typer.Option(
+        min=1,
+        help="Ask each query so often, with shots drawn anew from released rows, and average the answers. Default: 4 where free, else 1.",
+    ),
 ]
 
 

@@ -126,7 +126,7 @@ class Frozen(BaseModel):
     """Base: immutable, and an unknown key is an error.
 
     Digests of contracts, names of releases and stored plans are made of the serialised form, so it never changes: a key that
-    was added later is left out where it has its default, and a renamed key keeps its earlier name.
+    was added later is left out where it has its default, a renamed key keeps its earlier name, and one that is gone its default.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, allow_inf_nan=False, defer_build=True)
@@ -134,6 +134,8 @@ class Frozen(BaseModel):
     """Keys that were added later."""
     earlier: ClassVar[dict[str, str]] = {}
     """{key: its earlier name}; both are read, and the earlier one is serialised."""
+    former: ClassVar[dict[str, Any]] = {}
+    """{key that is gone: its default}, which is read, and serialised."""
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
@@ -150,7 +152,8 @@ class Frozen(BaseModel):
                 raise ValueError(f"has both `{new}` and `{old}`, its earlier name; expected `{new}` alone")
         if isinstance(info.context, dict):
             info.context.update({new: old for old, new in renamed.items()})
-        return {renamed.get(key, key): value for key, value in content.items()}
+        same = {key for key, value in cls.former.items() if content.get(key) is value}
+        return {renamed.get(key, key): value for key, value in content.items() if key not in same}
 
     @model_serializer(mode="wrap")
     def _stable_form(self, serialise: SerializerFunctionWrapHandler, info: SerializationInfo) -> dict[str, Any]:
@@ -158,4 +161,4 @@ class Frozen(BaseModel):
         if info.context == TODAY:
             return content
         unused = {name for name in self.later if getattr(self, name) == type(self).model_fields[name].default}
-        return {self.earlier.get(name, name): value for name, value in content.items() if name not in unused}
+        return {**self.former, **{self.earlier.get(name, name): value for name, value in content.items() if name not in unused}}

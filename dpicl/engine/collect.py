@@ -120,7 +120,7 @@ def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
         **({"asked": read_json(folder / ASKED)} if (folder / ASKED).exists() else {}),
         "embedder": plan.embedder.name if plan.embedder else None,
         "grid": {name: grid[name] for name in _GRID}
-        | {"queries": plan.pipeline.queries, "draws": plan.pipeline.draws, "window": plan.pipeline.window},
+        | {"queries": plan.pipeline.queries, "draws": plan.pipeline.draw_count, "window": plan.pipeline.window},
         "options": {**by_method, "all methods": {name: choice for name, choice in options.items() if name not in by_method}},
         "contracts": {
             name: {
@@ -211,7 +211,7 @@ def command_of(plan: Plan, places: Sequence[str] = ()) -> str:
         if value
     ]
     queries = [f"--queries {plan.pipeline.queries}"] if plan.pipeline.queries else []
-    draws = [f"--draws {plan.pipeline.draws}"] if plan.pipeline.draws > 1 else []
+    draws = [f"--draws {plan.pipeline.draw_count}"] if any(METHODS[name].draws_shots for name in plan.pipeline.methods) else []
     window = [f"--window {plan.pipeline.window}"] if plan.pipeline.window else []
     reports = [f"--reports {shlex.quote(place)}" for place in places]
     shared = set(plan.periods.values())  # the last period of a horizon is not that of a table that is released anew

@@ -142,9 +142,10 @@ class Pipeline(Frozen):
     """Maximum number of held-out rows or texts that serve as queries, the same in every cell; the contract's share or number if left out.
     Where answers are what is released, fewer queries are another release, and cost less noise.
     """
-    draws: Annotated[int, Field(ge=1, le=64)] = 1
-    """How often each query is asked, each time with shots drawn anew from the same released rows: free of charge where queries are public.
-    Probabilities of the answers are averaged, and shown beside those of the first draw. Methods that release no rows ask once.
+    draws: Annotated[int, Field(ge=1, le=64)] | None = None
+    """How often each query is asked, each time with shots drawn anew from the same released rows: so many times the prompts, and free of charge
+    where queries are public. Probabilities of the answers are averaged, and shown beside those of the first draw. If left out: 4 where that is
+    free and a language model answers, else 1. Methods that release no rows ask once.
     """
     window: Annotated[int, Field(ge=1)] | None = None
     """Of tables with a horizon (`releases.horizon`): the number of last periods that rows are made of, free of charge; all if left out."""
@@ -175,6 +176,11 @@ class Pipeline(Frozen):
     schedule: Schedule | None = None
     """When it runs by itself; never if left out."""
 
+    @property
+    def draw_count(self) -> int:
+        """`draws` as they are planned: 1 where none are stated."""
+        return self.draws or 1
+
     @field_validator("sampling_rates")
     @classmethod
     def _rates(cls, value: tuple[Fraction, ...]) -> tuple[Fraction, ...]:
@@ -200,7 +206,7 @@ class Pipeline(Frozen):
     def _grid_is_whole(self) -> Pipeline:
         if self.kind == "grid" and not (self.methods and self.shots and self.seeds):
             raise ValueError("a grid lacks methods, shots or seeds; expected at least one of each")
-        if self.draws > 1 and not any(METHODS[name].draws_shots for name in self.methods):
+        if self.draw_count > 1 and not any(METHODS[name].draws_shots for name in self.methods):
             having = ", ".join(name for name, one in METHODS.items() if one.draws_shots)
             raise ValueError(f"draws is for methods that draw shots from released rows; expected one of {having}, or no draws")
         most = min((METHODS[name].most_shots for name in self.methods), default=MOST_SHOTS)
@@ -252,7 +258,7 @@ def units_of(pipeline: Pipeline) -> tuple[Unit, ...]:
     """Every unit of a grid, seeds outermost so that early results cover all data sets."""
     grid = pipeline.epsilons, pipeline.shots, pipeline.sampling_rates
     return tuple(
-        unit_of(method, dataset, seed, *grid, pipeline.baselines, pipeline.options, pipeline.draws)
+        unit_of(method, dataset, seed, *grid, pipeline.baselines, pipeline.options, pipeline.draw_count)
         for seed, dataset, method in product(pipeline.seeds, pipeline.datasets, pipeline.methods)
     )
 

@@ -16,7 +16,7 @@ from dpicl.contract.periods import ONCE, clock, period_at, period_before, read_p
 from dpicl.contract.series import window_places
 from dpicl.engine.asked import ASKED, as_begun, settled_plan
 from dpicl.engine.files import write_json
-from dpicl.engine.pipelines import Pipelines, find_pipeline, load_pipelines, override
+from dpicl.engine.pipelines import Pipeline, Pipelines, find_pipeline, load_pipelines, override
 from dpicl.engine.quote import AccountQuote, quote_plan
 from dpicl.engine.received import as_received, check_reports, counting
 from dpicl.engine.run_folder import Plan, check_stored, check_versions, pin_contracts, read_plan, run_folder, write_plan
@@ -35,6 +35,9 @@ from dpicl.tabular.prompts.shots import MOST_SHOTS
 from dpicl.tabular.reading.queries import load_queries
 from dpicl.tabular.reading.source import find_rows
 from dpicl.text.read import find_texts
+
+USUAL_DRAWS = 4
+"""How often each query is asked where that is free and nobody says another number."""
 
 
 def make_plan(
@@ -160,6 +163,10 @@ def draft_plan(
             "shots", max(pipeline.shots), f"at most {MOST_SHOTS} in a run, whose prompts hold them all; `dpicl protect` releases more"
         )
     models = registry(pipelines, settings.pipelines.name)
+    model = resolve_model(pipeline.model, models)
+    # one draw is not written down, as in plans of earlier versions
+    times = _usual_draws(pipeline, model, settings) if pipeline.draws is None else pipeline.draws
+    pipeline = pipeline.model_copy(update={"draws": times if times > 1 else None})
     writer = None if pipeline.generator is None else resolve_model(pipeline.generator, models)
     embedder = None if pipeline.embedder is None else resolve_model(pipeline.embedder, models)
     stated = {*find_pipeline(pipelines, pipeline_name).model_fields_set, *changes}
@@ -172,7 +179,14 @@ def draft_plan(
             check_named(settings.declared(name), "--model")
     periods = periods_of(pipeline.datasets, settings, period, when, pipeline.methods, over=pipeline.reports is not None)
     editions = editions_of(pipeline.datasets, settings)
-    return Plan(run_id, pipeline_name, pipeline, resolve_model(pipeline.model, models), writer, periods, embedder, editions)
+    return Plan(run_id, pipeline_name, pipeline, model, writer, periods, embedder, editions)
+
+
+def _usual_draws(pipeline: Pipeline, model: ModelSpec, settings: Settings) -> int:
+    """How often queries are asked where nobody says it: several times where answers differ by draw, and no account pays for measuring them."""
+    drawn = not model.most_rows and any(METHODS[method].draws_shots for method in pipeline.methods)
+    charged = drawn and any(settings.declared(name).evaluation == "charged" for name in pipeline.datasets)
+    return USUAL_DRAWS if drawn and not charged else 1
 
 
 def editions_of(datasets: Iterable[str], settings: Settings) -> dict[str, str]:

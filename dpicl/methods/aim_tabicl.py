@@ -46,7 +46,7 @@ class AimTabicl(MstTabicl):
     title = "AIM-TabICL"
     options = AimOptions
     draw_version = 2
-    post_version = 3
+    post_version = 4
     first_versions: ClassVar[tuple[int, ...]] = ()
     is_default = True
     triples, every_pair = True, False

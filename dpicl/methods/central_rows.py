@@ -16,22 +16,22 @@ from dpicl.methods.options import CentralOptions
 from dpicl.methods.row_method import SHOWN, Pool, RowMethod
 from dpicl.methods.tabular_method import Drawn
 from dpicl.pipeline import Cell, Unit
-from dpicl.tabular.central.bins import row_bins, row_demonstrations
+from dpicl.tabular.central.bins import row_bins
+from dpicl.tabular.prompts.rows import longest_demonstration, row_demonstrations
 from dpicl.tabular.prompts.serialize import central_queries
 from dpicl.tabular.values import RowForm, central_form
 from dpicl.types import QueryTable, Table
 
 
 class CentralRows(RowMethod[Drawn], Generic[Drawn], abstract=True):
-    """Rows of bins, which read as group averages do."""
+    """Rows of bins, which read as queries do: a number is drawn inside its bin, for each released row once."""
 
     trust: ClassVar[Trust] = "central"
     options: ClassVar[type[CentralOptions]]
 
     def systems(self, unit: Unit) -> tuple[str, ...]:
         """See `Method`."""
-        ways = (f"icl-{name}" for name in unit.chosen(self.options).shot_selection)
-        return (*ways, *(("content-free",) if unit.options.calibrate else ()))
+        return tuple(f"icl-{name}" for name in unit.chosen(self.options).shot_selection)
 
     def default_options(self, contract: Contract, stated: Mapping[str, Any], epsilon: float) -> dict[str, Any]:
         """Prototypes of each label in turn demonstrate."""
@@ -45,9 +45,14 @@ class CentralRows(RowMethod[Drawn], Generic[Drawn], abstract=True):
         """See `TabularMethod`."""
         return row_bins(table, contract)
 
-    def demonstrations(self, pool: Pool, contract: Contract) -> list[str]:
+    def demonstrations(self, pool: Pool, places: np.ndarray, contract: Contract, chance: np.random.Generator) -> list[str]:
         """See `RowMethod`."""
-        return row_demonstrations(pool.codes, contract)
+        shares = chance.random((len(pool.codes), pool.codes.shape[1] - 1))
+        return row_demonstrations(pool.codes[places], shares[places], contract)
+
+    def longest_demonstration(self, contract: Contract, unit: Unit) -> str:
+        """See `TabularMethod`."""
+        return longest_demonstration(contract)
 
     def query_texts(self, queries: QueryTable, contract: Contract) -> list[str]:
         """See `RowMethod`."""

@@ -43,15 +43,15 @@ from dpicl.methods.common import ZERO_SHOT, Cost, epsilon_of, for_unit, shots_of
 from dpicl.methods.counted_horizon import charged_together, horizon_facts, no_whole_table
 from dpicl.methods.gdp_series import VERSION, GroupSeries
 from dpicl.methods.options import GdpOptions
-from dpicl.methods.tabular_answers import with_content_free
 from dpicl.methods.tabular_method import Arrays, Released, TabularMethod
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
 from dpicl.tabular.central import aggregate
-from dpicl.tabular.central.bins import bin_values, row_demonstrations
 from dpicl.tabular.central.group import assign, partition
 from dpicl.tabular.central.sums import GroupSums
-from dpicl.tabular.prompts.serialize import central_demonstrations, central_queries, longest_text
+from dpicl.tabular.prompts.rows import longest_demonstration
+from dpicl.tabular.prompts.serialize import central_demonstrations, central_queries
+from dpicl.tabular.prompts.shots import in_turn
 from dpicl.tabular.reading.contribution import contributing_rows
 from dpicl.types import PrivateTable, QueryTable, ReleasedGroup, ReleasedGroups
 
@@ -73,7 +73,7 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
     baselines_read: ClassVar[Reads] = "private"
     options = GdpOptions
     draw_version = 3
-    post_version = 1
+    post_version = 2
     artefact = "released_groups.json"
     first_versions = (2, 3)
     prepare_stage, draw_stage = "subsample", "aggregate"
@@ -84,8 +84,8 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
         return {"allocation": _OF_SERIES} if self.is_series(contract) else {}
 
     def systems(self, unit: Unit) -> tuple[str, ...]:
-        """See `Method`."""
-        return ("content-free",) if unit.options.calibrate else ()
+        """See `Method`: all groups are shown, in one way."""
+        return ()
 
     def refuse(self, contract: Contract, unit: Unit) -> None:
         """Numbers of shots that the contract has no groups for; a subsample, or another division of epsilon, of a series, which has none."""
@@ -200,13 +200,15 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
         return ReleasedGroups(tuple(ReleasedGroup(tuple(one["key"]), one["values"], one["label"]) for one in json.loads(content)))
 
     def examples(self, released: Released[ReleasedGroups], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, list[str]]:
-        """The same for all queries."""
-        return {cell: central_demonstrations(groups, contract) for cell, groups in released.draws.items()}
+        """The same for all queries, labels in turn and the first group first: by released labels and public keys."""
+        return {
+            cell: central_demonstrations(ReleasedGroups(tuple(in_turn(groups.groups, lambda group: group.label))), contract)
+            for cell, groups in released.draws.items()
+        }
 
     def longest_demonstration(self, contract: Contract, unit: Unit) -> str:
-        """See `TabularMethod`: of the bins' middles, which have as many digits as averages."""
-        counts = [*(len(bin_values(contract, name)) for name in contract.features), contract.target.count]
-        return longest_text(counts, lambda bins: row_demonstrations(bins, contract))
+        """See `TabularMethod`."""
+        return longest_demonstration(contract)
 
     def prompts(
         self, released: Released[ReleasedGroups], queries: QueryTable, contract: Contract, unit: Unit, draws: Draws
@@ -214,7 +216,7 @@ class GdpTabicl(TabularMethod[ReleasedGroups]):
         """Step 4: one prompt per query and cell, and the zero-shot ones."""
         texts = central_queries(queries, contract)
         examples = {ZERO_SHOT: list[str](), **self.examples(released, contract, unit, draws)}
-        return with_content_free({cell: [prompt(shown, text) for text in texts] for cell, shown in examples.items()}, contract, unit)
+        return {cell: [prompt(shown, text) for text in texts] for cell, shown in examples.items()}
 
     def baselines(
         self, released: Released[ReleasedGroups], train: PrivateTable | None, test: QueryTable, contract: Contract, unit: Unit, draws: Draws

@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -46,8 +45,7 @@ MECHANISM, VERSION = "evaluation", 1
 def measured_cells(unit: Unit) -> list[Cell]:
     """The cells that are counted, whatever rows there are: public."""
     asked = (ZERO_SHOT, *unit.evaluated_cells)
-    cells = dict.fromkeys(cell if cell.draw is None else averaged_cell(cell) for cell in asked)
-    return [replace(cell, system="icl-calibrated") if cell.system == "content-free" else cell for cell in cells]
+    return list(dict.fromkeys(cell if cell.draw is None else averaged_cell(cell) for cell in asked))
 
 
 def cost(contract: Contract, unit: Unit) -> Guarantee:

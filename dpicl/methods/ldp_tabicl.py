@@ -49,7 +49,7 @@ from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
 from dpicl.tabular.local.estimate import OF_ANY_DESIGN, Estimator, estimated_rows, usual_estimator
 from dpicl.tabular.local.questions import Design, suits_agreement
-from dpicl.tabular.prompts.serialize import local_demonstrations, local_queries
+from dpicl.tabular.prompts.serialize import local_demonstrations, local_queries, longest_text
 from dpicl.tabular.reading.encode import LocalEncoding, encode_queries
 from dpicl.tabular.values import RowForm, local_form
 from dpicl.types import PrivateCodes, PrivateTable, QueryTable, ReleasedRows, Table
@@ -80,7 +80,7 @@ class LdpTabicl(RowMethod[Collected]):
         chosen = unit.chosen(LdpOptions)
         raw = ("raw-rows",) if chosen.design == "all-columns" else ()
         variants = (f"icl-{name}" for name in (*chosen.shot_selection, *chosen.variants))
-        return (*raw, *variants, *(("content-free",) if unit.options.calibrate else ()))
+        return (*raw, *variants)
 
     def refuse(self, contract: Contract, unit: Unit) -> None:
         """The number of clients is seen without noise: no row's content may decide whether it is one."""
@@ -228,9 +228,16 @@ class LdpTabicl(RowMethod[Collected]):
                 pools[cell] = replace(pools[cell], codes=sent)
         return {cell: pool for cell, pool in pools.items() if cell.system != "raw-rows" or not np.isinf(epsilon_of(cell))}
 
-    def demonstrations(self, pool: Pool, contract: Contract) -> list[str]:
-        """Step 3 as text."""
-        return local_demonstrations(ReleasedRows(pool.codes), pool.encoding.decode, contract)
+    def demonstrations(self, pool: Pool, places: np.ndarray, contract: Contract, chance: np.random.Generator) -> list[str]:
+        """Step 3 as text: a number reads as the part that clients report, as it does in a query."""
+        return local_demonstrations(ReleasedRows(pool.codes[places]), pool.encoding.decode, contract)
+
+    def longest_demonstration(self, contract: Contract, unit: Unit) -> str:
+        """See `TabularMethod`."""
+        encoding = encoding_of(contract, unit.chosen(LdpOptions))
+        return longest_text(
+            encoding.bin_counts, lambda bins: local_demonstrations(ReleasedRows(encoding.encode(bins)), encoding.decode, contract)
+        )
 
     def query_texts(self, queries: QueryTable, contract: Contract) -> list[str]:
         """See `RowMethod`."""

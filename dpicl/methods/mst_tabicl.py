@@ -62,7 +62,7 @@ class MstTabicl(CentralRows[Counts]):
     title = "MST-TabICL"
     options: ClassVar[type[MstOptions]] = MstOptions
     draw_version = 2
-    post_version = 3
+    post_version = 4
     artefact = "released_counts.json"
     first_versions: ClassVar[tuple[int, ...]] = (1,)
     source = "counts"

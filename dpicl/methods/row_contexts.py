@@ -37,7 +37,7 @@ from dpicl.types import QueryTable
 SHOWN = 4
 """Rows of each context that a report gives as examples, in words."""
 _PROBED, _ROWS_OF_EACH_ANSWER = 3, 4
-_SAME_ROWS = {"content-free", *(f"icl-{rule}" for rule in get_args(Sampling))}
+_SAME_ROWS = {f"icl-{rule}" for rule in get_args(Sampling)}
 """Systems that show rows of another one's releases in another way."""
 
 
@@ -57,8 +57,6 @@ def check_rows(method: Method, contract: Declared, unit: Unit, model: str) -> No
     why, expected = None, "a language model"
     if not isinstance(method, RowMethod):
         why, expected = f"{method.title} releases none", "a method that releases rows, or a language model"
-    elif unit.options.calibrate:
-        why = "`calibrate: true` shows it a query without content"
     elif contract.evaluation == "charged":
         why, expected = "`split.evaluation_epsilon` asks it private rows one by one", "public rows to ask, `queries`, or a language model"
     if why:
@@ -98,7 +96,7 @@ def in_words(
 ) -> tuple[dict[Cell, list[str]], dict[Cell, list[str]]]:
     """For people, who read words: a few rows of each context, and what every query asks, by cell; no model is shown either."""
     shown = contexts(method, released, contract, unit, draws)
-    examples = {cell: method.demonstrations(replace(pool, codes=pool.codes[:SHOWN]), contract) for cell, pool in shown.items()}
+    examples = {cell: method.texts(cell, pool, np.arange(len(pool.codes))[:SHOWN], contract, draws) for cell, pool in shown.items()}
     return examples, {} if queries is None else dict.fromkeys(shown, method.query_texts(queries, contract))
 
 

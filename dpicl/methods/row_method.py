@@ -19,11 +19,10 @@ from dpicl.lm.requests import prompt
 from dpicl.methods.base import Reads
 from dpicl.methods.common import ZERO_SHOT, Cost, shots_of
 from dpicl.methods.options import CentralOptions, LdpOptions
-from dpicl.methods.tabular_answers import averaged_cell, content_free_cell, is_calibrated, is_drawn, without_content
+from dpicl.methods.tabular_answers import averaged_cell, is_drawn
 from dpicl.methods.tabular_method import Drawn, Released, TabularMethod
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import Draws
-from dpicl.tabular.prompts.serialize import longest_text
 from dpicl.tabular.prompts.shots import MOST_SHOTS, SAME_FOR_ALL, picked_rows
 from dpicl.tabular.reading.encode import LocalEncoding, label_numbers
 from dpicl.types import LABEL, EncodedQueries, PrivateTable, QueryTable
@@ -50,8 +49,10 @@ class RowMethod(TabularMethod[Drawn], Generic[Drawn], abstract=True):
     """The system of its releases; that of a variant has the variant's name behind it."""
 
     @abstractmethod
-    def demonstrations(self, pool: Pool, contract: Contract) -> list[str]:
-        """How rows read as demonstrations, one each."""
+    def demonstrations(self, pool: Pool, places: np.ndarray, contract: Contract, chance: np.random.Generator) -> list[str]:
+        """How the rows at these places of a pool read as demonstrations, one each; each row the same at all its places, given `chance` as it
+        is when it was just made.
+        """
 
     @abstractmethod
     def query_texts(self, queries: QueryTable, contract: Contract) -> list[str]:
@@ -88,9 +89,8 @@ class RowMethod(TabularMethod[Drawn], Generic[Drawn], abstract=True):
         """What demonstrates in every cell."""
         pools = {}
         for cell in unit.evaluated_cells:
-            if cell.system != "content-free":
-                source = self.released_by(cell, released.draws or released.rows)
-                pools[cell] = Pool(released.rows[source].codes, self.form(contract, unit, source).encoding)
+            source = self.released_by(cell, released.draws or released.rows)
+            pools[cell] = Pool(released.rows[source].codes, self.form(contract, unit, source).encoding)
         return pools
 
     def examples(self, released: Released[Drawn], contract: Contract, unit: Unit, draws: Draws) -> dict[Cell, list[str]]:
@@ -100,13 +100,17 @@ class RowMethod(TabularMethod[Drawn], Generic[Drawn], abstract=True):
             if cell.system in ("icl", *SAME_FOR_ALL) and cell.draw is None:
                 bins = pool.encoding.decode(pool.codes)
                 picked = picked_rows(bins, np.zeros((1, bins.shape[1]), dtype=np.int64), cell, draws)
-                examples[cell] = self.demonstrations(replace(pool, codes=pool.codes[picked[0]]), contract)
+                examples[cell] = self.texts(cell, pool, picked[0], contract, draws)
         return examples
 
-    def longest_demonstration(self, contract: Contract, unit: Unit) -> str:
-        """See `TabularMethod`."""
-        encoding = self.form(contract, unit, next(iter(self.releases(contract, unit)))).encoding
-        return longest_text(encoding.bin_counts, lambda bins: self.demonstrations(Pool(encoding.encode(bins), encoding), contract))
+    def texts(self, cell: Cell, pool: Pool, places: np.ndarray, contract: Contract, draws: Draws) -> list[str]:
+        """`demonstrations` of a cell: a row reads alike in all cells of a release, whatever the shots and the rule that chose it, but anew in
+        each further draw.
+        """
+        source = replace(self.released_by(cell, ()), draw=cell.draw)
+        distinct, which = np.unique(places, return_inverse=True)
+        texts = self.demonstrations(pool, distinct, contract, draws.public("demonstrations", source.key).generator())
+        return [texts[place] for place in which.tolist()]
 
     def prompts(
         self, released: Released[Drawn], queries: QueryTable, contract: Contract, unit: Unit, draws: Draws
@@ -127,14 +131,12 @@ class RowMethod(TabularMethod[Drawn], Generic[Drawn], abstract=True):
         def prompts_of(cell: Cell) -> list[str]:
             shots, pool = shots_of(cell), pools[cell]
             picked = _picked(pool.encoding.decode(pool.codes), query_bins, cell, draws, alone=contract.evaluation == "charged")
-            texts = self.demonstrations(replace(pool, codes=pool.codes[picked.ravel()]), contract)
+            texts = self.texts(cell, pool, picked.ravel(), contract, draws)
             return [prompt(texts[i * shots : (i + 1) * shots], query) for i, query in enumerate(query_texts)]
 
         yield ZERO_SHOT, query_texts
         for cell in pools:
             yield cell, prompts_of(cell)
-        for cell in [cell for cell in pools if is_calibrated(cell, unit)]:
-            yield content_free_cell(cell), without_content(prompts_of(cell), contract)
 
     def baselines(
         self, released: Released[Drawn], train: PrivateTable | None, test: QueryTable, contract: Contract, unit: Unit, draws: Draws

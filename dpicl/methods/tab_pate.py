@@ -97,7 +97,7 @@ class TabPate(CentralRows[Labelled]):
     title = "TabPATE"
     options = PateOptions
     draw_version = 1
-    post_version = 1
+    post_version = 2
     artefact = "released_votes.json"
     source = "votes"
     draw_stage, derive_stage = "vote", "label"

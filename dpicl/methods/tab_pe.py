@@ -50,7 +50,7 @@ class TabPe(CentralRows[Votes]):
     title = "Tab-PE"
     options = TabPeOptions
     draw_version = 1
-    post_version = 1
+    post_version = 2
     artefact = "released_votes.json"
     source = "votes"
     draw_stage, derive_stage = "evolve", "reconstruct"

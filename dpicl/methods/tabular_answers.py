@@ -1,8 +1,7 @@
 """From prompts on rows of a table to answers, and from answers to accuracy.
 
 Guarantee   none spent: works on released values, queries and model scores only.
-Paper       DP-TabICL: the larger log-probability of " Yes" and " No" wins, here of all answers of the contract. Zhao et al. 2021
-            (arXiv 2102.09690), contextual calibration: the scores of a query without content are subtracted.
+Paper       DP-TabICL: the larger log-probability of " Yes" and " No" wins, here of all answers of the contract.
 
     (1)  log p(y) = log (1/D) sum_d p_d(y) / sum_y' p_d(y'),   d one of D draws of demonstrations for the same query
 
@@ -23,12 +22,11 @@ from dpicl.lm.egress import prompts_of, score_prompts
 from dpicl.lm.requests import Progress, Scorer
 from dpicl.lm.spec import Wanted
 from dpicl.methods.common import MAJORITY
-from dpicl.pipeline import Cell, Unit
+from dpicl.pipeline import Cell
 from dpicl.tabular.reading.encode import label_codes, label_numbers
 from dpicl.types import QueryTable
 
 CONTENT_FREE, AVERAGED = "N/A.", "averaged"
-Prompts = Mapping[Cell, list[str]]
 
 
 def ask_cell(model: Scorer, texts: Sequence[str], contract: Contract, cell: Cell, progress: Progress | None = None) -> np.ndarray:
@@ -36,28 +34,6 @@ def ask_cell(model: Scorer, texts: Sequence[str], contract: Contract, cell: Cell
     Raises PrivacyError: the prompts hold private rows and the model is not local.
     """
     return score_prompts(model, prompts_of(texts, contract, cell), continuations_of(contract), progress=progress)
-
-
-def with_content_free(prompts: Prompts, contract: Contract, unit: Unit) -> dict[Cell, list[str]]:
-    """The prompts, and where the unit calibrates each in-context one again with a query without content: the model's bias."""
-    free = {content_free_cell(cell): without_content(texts, contract) for cell, texts in prompts.items() if is_calibrated(cell, unit)}
-    return {**prompts, **free}
-
-
-def is_calibrated(cell: Cell, unit: Unit) -> bool:
-    """Whether a cell is asked again without content."""
-    return (cell.system, cell.draw) == ("icl", None) and unit.options.calibrate
-
-
-def content_free_cell(cell: Cell) -> Cell:
-    """In which a cell is asked again without content."""
-    return replace(cell, system="content-free")
-
-
-def without_content(prompts: Sequence[str], contract: Contract) -> list[str]:
-    """Prompts with a query without content in the place of theirs."""
-    nothing = f"{CONTENT_FREE} {contract.target.question} {contract.target.cue}"
-    return ["\n".join([*text.split("\n")[:-1], nothing]) for text in prompts]
 
 
 def wanted_of(contract: Contract) -> Wanted:
@@ -104,7 +80,7 @@ def answered(scores: Mapping[Cell, np.ndarray]) -> dict[Cell, np.ndarray]:
 
 
 def is_drawn(cell: Cell) -> bool:
-    """Whether a cell's demonstrations may be drawn several times: not those of one without content, which is asked once."""
+    """Whether a cell's demonstrations may be drawn several times."""
     return cell.system == "icl" or cell.system.startswith("icl-")
 
 
@@ -129,8 +105,5 @@ def mean_of_draws(tables: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _measured(scores: Mapping[Cell, np.ndarray]) -> dict[Cell, np.ndarray]:
-    """What is measured: the scores, with every content-free one taken off the one that it belongs to, and further draws as means alone."""
-    free = {cell: table for cell, table in scores.items() if cell.system == "content-free"}
-    others = {cell: table for cell, table in scores.items() if cell not in free and cell.draw is None}
-    calibrated = {replace(cell, system="icl-calibrated"): scores[replace(cell, system="icl")] - table for cell, table in free.items()}
-    return others | calibrated | averaged(scores)
+    """What is measured: the scores, of further draws only their means."""
+    return {cell: table for cell, table in scores.items() if cell.draw is None} | averaged(scores)

@@ -103,7 +103,8 @@ def _opening(run: Run, gains: pd.DataFrame, figures: Figures) -> Iterator[Block]
                 Figure(
                     "What the private data add",
                     figures.gain,
-                    f"A bar is {intervals(run)}. Below the line, using no private data does better.",
+                    f"The line is what does best without private data: the majority label, or the model without demonstrations. A bar is {intervals(run)}. "
+                    "Below the line, using no private data does better.",
                 )
             ]
             if figures.gain

@@ -11,7 +11,7 @@ from dpicl.report import words
 from dpicl.report.blocks import Block, Bullets, Cell, Fold, Table, Text
 from dpicl.report.gains import CELL, LEVEL, Gain
 from dpicl.report.load import Manifest, Run
-from dpicl.report.tables import bar_of, cell_name, epsilon_heads, is_queried, main_metrics, of_part, parts, row_label
+from dpicl.report.tables import WITHOUT_PRIVATE, bar_of, cell_name, epsilon_heads, is_queried, main_metrics, of_part, parts, row_label
 
 IN_CONTEXT, BESIDE = ("icl", "averaged"), ("lr", "gb")
 """Systems of the first screen: answers of the model, and classifiers beside them."""
@@ -108,9 +108,10 @@ def gain_table(results: pd.DataFrame, gains: pd.DataFrame) -> Table:
         by_epsilon = dict(zip(row["epsilon"], row["gain"], strict=True))
         cells = (_cell(by_epsilon.get(one), auc.get(cell_name(method, dataset, system, shots, rate, one), math.nan)) for one in epsilons)
         name = row_label(system, shots, rate, not math.isnan(rate)) if is_queried(system) else fitted(method, system)
-        first = Cell(words.method_name(method)), Cell(dataset), Cell(name)
+        bar, mean = row["over"].iloc[0]
+        first = Cell(words.method_name(method)), Cell(dataset), Cell(f"{words.SYSTEMS[bar]} {words.number(mean)}"), Cell(name)
         rows.append((*first, *cells, Cell(words.epsilon(better_from(row)))))
-    head = (*Cell.of_text("method", "data set", "answers"), *epsilon_heads(epsilons), Cell("from ε ="))
+    head = (*Cell.of_text("method", "data set", "over", "answers"), *epsilon_heads(epsilons), Cell("from ε ="))
     return Table("Gain over using no private data", head, tuple(rows))
 
 
@@ -134,24 +135,26 @@ def answers_named(system: str, draws: int) -> str:
 def _sentence(run: Run, part: pd.DataFrame, gains: pd.DataFrame) -> str:
     own, metric = of_part(gains, part), main_metrics(run.results)[part.index[0]]
     method, dataset = part["method"].iloc[0], part["dataset"].iloc[0]
-    bar = bar_of(metric)
+    bar, mean = bar_of(part, metric)
     said = []
     for _, row in own.groupby(CELL[:3], dropna=False, sort=False):
         system = row["system"].iloc[0]
         name, least = answers_named(system, run.manifest.grid.draws) if is_queried(system) else fitted(method, system), better_from(row)
+        worse = [words.epsilon(one) for one, gain in zip(row["epsilon"], row["gain"], strict=True) if 0 < one < math.inf and gain.sign < 0]
         if math.isnan(least):
-            said.append(f"{name} from no ε on")
+            said.append(f"{name} from no ε on{f', and worse at ε = {words.listing(worse)}' if worse else ''}")
         else:
             gain = row.loc[row["epsilon"] == least, "gain"].iloc[0]
             said.append(f"{name} from ε = {words.epsilon(least)} on ({words.signed(gain.mean)} ± {gain.half:.3f} there)")
-    return f"{words.method_name(method)} on {dataset}, better than {bar[1]} by more than noise: {'; '.join(said)}."
+    than = WITHOUT_PRIVATE[bar] + ("" if math.isnan(mean) else f" ({words.number(mean)})")
+    return f"{words.method_name(method)} on {dataset}, better than {than} by more than noise: {'; '.join(said)}."
 
 
 def _how(run: Run) -> str:
     metrics = list(dict.fromkeys(main_metrics(run.results)))
-    texts = ", or over zero-shot where answers are whole texts" if "rouge1" in metrics else ""
     return (
-        f"Gains in {words.listing([words.MEASURES[metric] for metric in metrics])} over the majority label{texts}; ± is half of {intervals(run)}. "
+        f"Gains in {words.listing([words.MEASURES[metric] for metric in metrics])} over what does best without private data, the majority label or "
+        f"the model without demonstrations (zero-shot); ± is half of {intervals(run)}. "
         "Marked: intervals that exclude 0. Nothing was picked by its result: shots are the largest number of the run, and “from” holds at "
         "every larger ε of the run. At ε = ∞ nothing is protected."
     )

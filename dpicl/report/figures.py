@@ -134,7 +134,7 @@ def gain_figure(results: pd.DataFrame, gains: pd.DataFrame) -> str:
     least, most = (end(0.0, *(gain.mean for gain in gains["gain"])) for end in (min, max))
 
     def draw(axes: Axes, of_dataset: pd.DataFrame) -> None:
-        axes.axhline(0, color=INK, linewidth=1.1, label="no private data", zorder=1.5)
+        axes.axhline(0, color=INK, linewidth=1.1, label="best without private data", zorder=1.5)
         axes.set_ylim(least - 0.15, most + 0.15)  # bars of few seeds may reach far beyond
         for i, (method, system) in enumerate(series):
             own = of_dataset[(of_dataset["method"] == method) & (of_dataset["system"] == system)].sort_values("epsilon")

@@ -1,4 +1,6 @@
-"""What private data are worth: how much better answers are than without them, with an interval over queries and seeds.
+"""What private data are worth: how much better answers are than the best without them, with an interval over queries and seeds.
+
+Without private data there are the majority label and the model as it is, without demonstrations: a gain is over whichever of them does better.
 
 Paper       Cameron, Gelbach, Miller 2011, two-way clustered variances: (1), (2). Satterthwaite 1946: (3).
 
@@ -106,17 +108,19 @@ def noise_variance(manifest: Manifest, method: str, dataset: str, count: float) 
 
 
 def gains_of(run: Run) -> pd.DataFrame:
-    """A row per method, data set and cell that was asked or fitted: columns `method`, `dataset`, those of CELL, and `gain`."""
+    """A row per method, data set and cell that was asked or fitted: columns `method`, `dataset`, those of CELL, `gain`, and `over`, which
+    names what the gain is over, and its mean.
+    """
     metrics = main_metrics(run.results)
     rows = [row for part in parts(run.results) for row in _rows(run, part, metrics[part.index[0]])]
-    return pd.DataFrame(rows, columns=["method", "dataset", *CELL, "gain"])
+    return pd.DataFrame(rows, columns=["method", "dataset", *CELL, "gain", "over"])
 
 
 def _rows(run: Run, part: pd.DataFrame, metric: str) -> Iterator[tuple[object, ...]]:
     method, dataset = part["method"].iloc[0], part["dataset"].iloc[0]
-    own = of_part(run.values, part)
-    bar_system, _ = bar_of(metric)
-    bar = part.loc[part["system"] == bar_system, [metric, "query_count"]].mean()
+    own, over = of_part(run.values, part), bar_of(part, metric)
+    bar_system, bar = over
+    bar_count = float(part.loc[part["system"] == bar_system, "query_count"].mean())
     judged = answers_by_cell(own, CELL)
     bars = own[own["system"] == bar_system].groupby("query")["value"].first()
     for key, group in part[part["epsilon"].notna()].groupby(CELL, dropna=False):
@@ -125,19 +129,20 @@ def _rows(run: Run, part: pd.DataFrame, metric: str) -> Iterator[tuple[object, .
         if not len(means) or system.endswith("-naive") or system == bar_system:
             continue
         if not is_queried(system):
-            if metric == "accuracy" and dataset in run.manifest.majority:
-                yield method, dataset, *key, gain_of_means(means, run.manifest.majority[dataset], (count, count))
+            if metric == "accuracy" and dataset in run.manifest.majority:  # of all held-out rows, as the classifier is
+                whole = run.manifest.majority[dataset]
+                best, counted = (over, bar_count) if bar_system != "majority" and bar > whole else (("majority", whole), count)
+                yield method, dataset, *key, gain_of_means(means, best[1], (count, counted)), best
             continue
         if cell_name(*key) in judged and len(bars):
             table = judged[cell_name(*key)].dropna(axis=1)
             differences = (table - bars.reindex(table.columns)).to_numpy() * (-1 if metric == "absolute_error" else 1)
             scale = float(np.abs(differences).max(initial=0)) if metric == "absolute_error" else 1.0
-            yield method, dataset, *key, gain_of(differences, scale=scale)
-        elif not math.isnan(bar[metric]):
+            yield method, dataset, *key, gain_of(differences, scale=scale), over
+        elif not math.isnan(bar):
             added = noise_variance(run.manifest, method, dataset, count)
-            counted = (count, float(bar["query_count"]))
             if metric == "accuracy":
-                yield method, dataset, *key, gain_of_means(means, float(bar[metric]), counted, added=added)
+                yield method, dataset, *key, gain_of_means(means, bar, (count, bar_count), added=added), over
             else:
                 sign = -1 if metric == "absolute_error" else 1
-                yield method, dataset, *key, gain_over_seeds(sign * means, sign * float(bar[metric]))
+                yield method, dataset, *key, gain_over_seeds(sign * means, sign * bar), over

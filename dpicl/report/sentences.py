@@ -87,7 +87,9 @@ def what_was_run(manifest: Manifest, methods: list[str], datasets: list[str], *,
     if grid.queries:
         parts.append(f"at most {grid.queries} queries of each")
     if grid.draws > 1:
-        parts.append(f"each query asked {grid.draws} times, with shots drawn anew from the same release")
+        parts.append(
+            f"each query asked {grid.draws} times, with shots drawn anew from the same release: {grid.draws} times the prompts, at no ε"
+        )
     models = [f"written by {manifest.writer}"] if manifest.writer and has_answers else []
     if model and has_answers:
         models.append(f"answered by {model.name}" + (f" ({model.kind})" if model.kind not in ("", model.name) else ""))
@@ -96,9 +98,8 @@ def what_was_run(manifest: Manifest, methods: list[str], datasets: list[str], *,
 
 def bold_is(results: pd.DataFrame) -> str:
     """What is bold in a table of a metric, and of whole texts and numbers what the metrics are."""
-    bold, metrics = "Bold: better than the majority label by more than noise", []
+    metrics = ["Bold: better by more than noise than the majority label and than zero-shot, where these are known."]
     if of_texts(results).any():
-        bold += ", or than zero-shot where answers are whole texts"
         metrics.append(
             "Of whole texts, accuracy is the share of exact matches, ROUGE an F-measure of stemmed words, BLEU the mean over answers, and "
             "Levenshtein similarity one minus edits over letters."
@@ -108,7 +109,7 @@ def bold_is(results: pd.DataFrame) -> str:
             "Of a number, accuracy is the share of answers in the right bin, and the error the distance of the bin's middle from the true "
             "number; days or seconds of dates."
         )
-    return " ".join([f"{bold}.", *metrics])
+    return " ".join(metrics)
 
 
 def caption(measure: str, *, by_rate: bool) -> str:

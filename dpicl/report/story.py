@@ -16,7 +16,7 @@ from dpicl.report.gains import gains_of
 from dpicl.report.labels import constant_sentences
 from dpicl.report.load import Manifest, Run
 from dpicl.report.sentences import asked, smaller
-from dpicl.report.tables import bar_of, main_metrics, of_part, parts
+from dpicl.report.tables import WITHOUT_PRIVATE, main_metrics, of_part, parts
 
 
 def story(run: Run) -> list[str]:
@@ -73,8 +73,10 @@ def _came(part: pd.DataFrame, metric: str, gains: pd.DataFrame, draws: int) -> s
     most = _with_most_shots(part, "icl")
     means = most[most["epsilon"].notna()].groupby("epsilon")[metric].mean()
     private = _by_epsilon(most, metric)
-    bar, without = bar_of(metric)
-    beside = {"without privacy": means.get(math.inf, math.nan), f"by {without}": part.loc[part["system"] == bar, metric].mean()}
+    beside = {
+        "without privacy": means.get(math.inf, math.nan),
+        **{f"by {without}": part.loc[part["system"] == system, metric].mean() for system, without in WITHOUT_PRIVATE.items()},
+    }
     shown = [f"{words.number(mean)} {name}" for name, mean in beside.items() if not math.isnan(mean)]
     if shown:
         least = better_from(gains[gains["system"] == "icl"])

@@ -83,14 +83,20 @@ class Meaning:
             places = (np.cumsum(sizes) - sizes)[codes] + (share * sizes[codes]).astype(np.int64)
             return pa.array([self.value(category) for some in self.categories for category in some], self.arrow_type).take(pa.array(places))
         missing = codes == len(self.edges) - 1
-        # The multiples of 1 / 10^digits in a bin are all as likely; of a bin without any, a number of any size in it.
-        bins, scale = np.where(missing, 0, codes), 10.0**self.digits
+        numbers = self.placed(np.where(missing, 0, codes), share)
+        whole = numbers if self.type == "real" else numbers.astype(np.int64)
+        return pa.array(whole, mask=missing).cast(pa.int32() if self.type == "date" else whole.dtype.name).cast(self.arrow_type)
+
+    def placed(self, bins: np.ndarray, share: np.ndarray) -> np.ndarray:
+        """The number at this share, in [0, 1), of what each bin holds: float64 of shape (rows,).
+
+        The multiples of 1 / 10^digits in a bin are all as likely; of a bin without any, a number of any size in it.
+        """
+        scale = 10.0**self.digits
         first, last = _multiples(np.array(self.edges), scale)
         numbers = (first[bins] + np.floor(share * (last - first + 1)[bins])) / scale
         low, high = np.array(self.edges[:-1])[bins], np.array(self.edges[1:])[bins]
-        numbers = np.where((last < first)[bins], low + share * (high - low) if self.type == "real" else low, numbers)
-        whole = numbers if self.type == "real" else numbers.astype(np.int64)
-        return pa.array(whole, mask=missing).cast(pa.int32() if self.type == "date" else whole.dtype.name).cast(self.arrow_type)
+        return np.where((last < first)[bins], low + share * (high - low) if self.type == "real" else low, numbers)
 
     def value(self, category: str) -> str | bool | int | float | None:
         """A category as a value of the column."""

@@ -22,12 +22,15 @@ def test_a_run_ends_with_its_story(place: Place) -> None:
     assert protected == "protected: one client (replace-one) of breast_cancer; one row (add-or-remove-one) of breast_cancer"
     assert promised == "promised: by one release, a suspicion of 1 % about any of them becomes at most 2.67 % at ε = 1"
     with (place.run("told") / "results.csv").open() as file:
-        rows = [row for row in csv.DictReader(file) if row["method"] == "gdp_tabicl" and row["system"] in ("icl", "majority", "lr")]
+        rows = [
+            row for row in csv.DictReader(file) if row["method"] == "gdp_tabicl" and row["system"] in ("icl", "majority", "zero-shot", "lr")
+        ]
+    without = mean(float(row["accuracy"]) for row in rows if row["system"] == "zero-shot")
     at = {(row["system"], row["epsilon"]): float(row["accuracy"]) for row in rows if row["shots"] in ("2", "")}
     assert central == (
         f"GDP-TabICL on breast_cancer: accuracy {at['icl', '1.0']:.3f} at ε = 1; {at['icl', 'inf']:.3f} without privacy; "
-        f"{mean(value for (system, _), value in at.items() if system == 'majority'):.3f} by always answering the majority label; "
-        f"better by more than noise from no ε on; logistic regression on the rows, diffprivlib's noise {at['lr', '1.0']:.3f} at ε = 1"
+        f"{mean(value for (system, _), value in at.items() if system == 'majority'):.3f} by always answering the majority label, "
+        f"{without:.3f} by answers without demonstrations; better by more than noise from no ε on; logistic regression on the rows, diffprivlib's noise {at['lr', '1.0']:.3f} at ε = 1"
     )
     assert local.startswith("LDP-TabICL on breast_cancer: accuracy ")
     assert "gradient boosting on rows of LDP-TabICL 0." in local and "random weights" in random

@@ -120,11 +120,43 @@ def test_the_first_screen_says_what_was_promised_and_from_which_epsilon_on_it_is
         assert "a suspicion of 1 % about any of them becomes at most 1.34 % at ε = 1, at most 23.5 % at ε = 5" in plain
         assert "by at most 1.34 at ε = 1, 30 at ε = 5 (e to the power of what it costs)." in plain
         first = plain.index(
-            "GDP-TabICL on adult, better than always answering the majority label by more than noise: in-context answers from ε = 5 on"
+            "GDP-TabICL on adult, better than always answering the majority label (0.750) by more than noise: in-context answers from ε = 5 on"
         )
         assert first < plain.index("The differential privacy of one release"), "before all sections"
         assert "; logistic regression on the rows, diffprivlib's noise from ε = 5 on (0.070 ± " in plain
         assert "over queries and seeds" in plain
+
+
+def test_private_data_are_measured_against_whatever_does_best_without_them(tmp_path):
+    """A model that is right in .450 without any data: of .417, which is above the majority's .300, the data add nothing."""
+    results = [
+        ["few_shot_generation", "zero-shot", "trec", 0, "", 0, "", "", 600, 0.45, "", ""],
+        ["few_shot_generation", "majority", "trec", 0, "", "", "", "", 600, 0.3, "", ""],
+        *(
+            ["few_shot_generation", "icl", "trec", 0, epsilon, 4, "", "", 600, accuracy, "", ""]
+            for epsilon, accuracy in ((1.0, 0.35), (8.0, 0.417))
+        ),
+    ]
+    html, markdown = built(write_run(tmp_path, results=results))
+    for text in (html.replace("\u00a0", " "), markdown):
+        assert (
+            "better than answers without demonstrations (0.450) by more than noise: in-context answers from no ε on, and worse at ε = 1."
+            in text
+        )
+        assert "+0.117" not in text and "0.033" in text
+    assert markdown_row(markdown, "DP few-shot generation")[1:4] == ["trec", "zero-shot 0.450", "in-context, k = 4"]
+    assert "Below the line, using no private data does better" in html and "or the model without demonstrations" in html
+
+
+@pytest.mark.parametrize(("zero_shot", "over"), [(0.45, "zero-shot 0.450"), (0.25, "majority 0.310"), (None, "majority 0.310")])
+def test_classifiers_are_measured_against_the_majority_of_their_rows_unless_the_model_alone_does_better(tmp_path, zero_shot, over):
+    results = [
+        *([["mst_tabicl", "zero-shot", "adult", 0, "", 0, "", "", 100, zero_shot, "", ""]] if zero_shot else []),
+        ["mst_tabicl", "majority", "adult", 0, "", "", "", "", 100, 0.3, "", ""],
+        ["mst_tabicl", "lr", "adult", 0, 1.0, "", "", "", 500, 0.7, "", ""],
+    ]
+    _, markdown = built(write_run(tmp_path, results=results, majority={"adult": 0.31}))
+    assert markdown_row(markdown, "MST-TabICL")[1:4] == ["adult", over, "logistic regression on rows of MST-TabICL"]
 
 
 def test_what_was_written_without_private_rows_is_no_epsilon_to_begin_with(tmp_path):

@@ -130,4 +130,4 @@ def test_draws_are_refused_where_no_method_draws() -> None:
     assert validate(Pipeline, {**grid, "methods": ["gdp_tabicl", "mst_tabicl"]}, "file").draws == 2
     with pytest.raises(DeclarationError, match="draws is for methods that draw shots from released rows"):
         validate(Pipeline, {**grid, "methods": ["gdp_tabicl"]}, "file")
-    assert "draws" not in validate(Pipeline, {**grid, "methods": ["mst_tabicl"], "draws": 1}, "file").model_dump(mode="json")
+    assert "draws" not in validate(Pipeline, {**grid, "methods": ["mst_tabicl"], "draws": None}, "file").model_dump(mode="json")

@@ -12,6 +12,7 @@ from dpicl.engine.artefacts import LOG_PROBABILITY, PREDICTIONS
 from dpicl.engine.execute import InProcess, run_units
 from dpicl.engine.files import read_json
 from dpicl.engine.open_ledger import open_ledger
+from dpicl.engine.plan import draft_plan
 from dpicl.engine.settings import Settings
 from dpicl.engine.table_files import read_table
 from dpicl.report.compare import compare, side_of
@@ -76,3 +77,32 @@ def test_metrics_count_what_was_asked_and_comparisons_say_what_differs(runs: tup
     assert facts == {"draws1": 2 * queries, "draws4": 5 * queries}
     assert {pair.system for pair in compared.pairs} == {"icl", "lr", "gnb", "gb", "zero-shot"}
     assert all(pair.is_same for pair in compared.pairs)
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "changes", "split", "draws"),
+    [
+        ("mst-tabicl", {}, {}, 4),
+        ("ldp-tabicl", {}, {}, 4),
+        ("ldp-tabicl", {"draws": 1}, {}, None),
+        ("mst-tabicl", {"draws": 8}, {}, 8),
+        ("gdp-tabicl", {}, {}, None),  # whose groups are all shown
+        ("demo", {"methods": ["mst_tabicl"]}, {}, None),  # which states one
+        ("table-2", {}, {}, None),  # as the paper asks
+        ("mst-tabicl", {}, {"test_fraction": 0.2, "evaluation_epsilon": 1}, None),  # another evaluation would be another release
+    ],
+)
+def test_where_draws_are_free_there_are_four_unless_a_number_is_stated(
+    tmp_path: Path, pipeline: str, changes: dict[str, object], split: dict[str, float], draws: int | None
+) -> None:
+    content, place = shop(private=bool(split)), new_place(tmp_path / "place")
+    charged = {name: value for name, value in content.items() if name != "queries"} | {"split": split}
+    install(place, charged if split else content, shop_rows(80))
+    with place.entered():
+        plan = draft_plan(pipeline, {"datasets": ["shop"], "model": "fake", **changes}, Settings.current())
+    assert plan.pipeline.draws == draws and {unit.draws for unit in plan.units.values()} == {draws or 1}
+    assert plan.as_json()["pipeline"].get("draws") == draws, "one draw is stored as plans of earlier versions have it"
+    unit = next(iter(plan.units.values()))
+    assert sum(cell.system == "icl" for cell in unit.evaluated_cells) == (draws or 1) * len(unit.epsilons) * len(unit.shots), (
+        "prompts of each query"
+    )

@@ -166,7 +166,6 @@ PRIVATE = {"pipeline": "private", "epsilons": [1]}
     [
         ({"methods": ["gdp_tabicl"]}, r"reads released rows, and GDP-TabICL releases none; expected a method that releases rows"),
         ({"methods": ["dp_icl"], "datasets": ["letters"]}, r"reads released rows, and DP-ICL releases none"),
-        ({"options": {"calibrate": True}}, r"`calibrate: true` shows it a query without content; expected a language model"),
     ],
 )
 def test_what_no_rows_answer_is_refused_before_anything_is_charged(place: Place, changes: dict[str, Any], sentence: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dpicl.contract import load_contract, parse_contract
-from dpicl.contract.base import Frozen
+from dpicl.contract.base import TODAY, Frozen
 from dpicl.contract.load import contract_digest
 from dpicl.contract.models import Contract
 from dpicl.contract.schema import models
@@ -148,3 +148,12 @@ def test_an_earlier_key_overrides_as_that_of_today_does() -> None:
     assert override(pipeline, {"writer": "tiny"}) == override(pipeline, {"generator": "tiny"})
     with pytest.raises(DeclarationError, match="has both `generator` and `writer`"):
         override(pipeline, {"writer": "tiny", "generator": "tiny"})
+
+
+def test_a_key_that_is_gone_is_read_and_stored_with_its_default_alone() -> None:
+    """Calibration of tables: a plan that did not ask for it means the same, one that did is no plan of today's."""
+    stored = json.loads(Options().model_dump_json())
+    assert stored["calibrate"] is False and Options.model_validate(stored) == Options()
+    assert "calibrate" not in Options().model_dump(context=TODAY)
+    with pytest.raises(DeclarationError, match="options.calibrate"):
+        validate(Pipeline, {**GRID, "options": {"calibrate": True}}, "pipelines.yaml")

@@ -72,7 +72,7 @@ def _unfinished(folder: Path, plan: Plan) -> Run:
         simulated=False,
         model=None if described is None else Model.model_validate(read_json(described)),
         writer=plan.writer.name if plan.writer else None,
-        grid=Grid(seeds=list(plan.pipeline.seeds), draws=plan.pipeline.draws),
+        grid=Grid(seeds=list(plan.pipeline.seeds), draws=plan.pipeline.draw_count),
         contracts={path.stem: UsedContract(digest=str(read_json(path))) for path in pinned},
     )
     results = _frame(results_of(folder, keys), results_frame_columns(), (*RESULT_NUMBERS, *LATER_NUMBERS))

@@ -16,7 +16,9 @@ Paper       `near` [LSZDCC22] Liu et al. 2022 (arXiv 2101.06804); `diverse` [G85
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -25,6 +27,7 @@ from dpicl.randomness import Draws
 
 SHARED_SETS, POOL = 50, 2048
 MOST_SHOTS = 512
+Item = TypeVar("Item")
 _NESTED = 64
 """So many nested shots are drawn at once; further ones follow them."""
 SAME_FOR_ALL = ("icl-prototype", "icl-diverse")
@@ -57,9 +60,18 @@ def picked_rows(rows: np.ndarray, queries: np.ndarray, cell: Cell, draws: Draws)
         of_labels = [pool[rows[pool, -1] == label] for label in np.unique(rows[pool, -1])]
         diverse = cell.system == "icl-diverse"
         ranked = [some[_ranked(rows[some, :-1], shots, diverse=diverse)] for some in sorted(of_labels, key=len, reverse=True)]
-        turns = [one[place] for place in range(shots) for one in ranked if place < len(one)]
+        turns = in_turn(np.concatenate([one[:shots] for one in ranked]).tolist(), lambda place: rows[place, -1])
         return np.tile(np.resize(turns, shots), (query_count, 1))
     return _draws(row_count, query_count, shots, cell, draws)
+
+
+def in_turn(items: Iterable[Item], part_of: Callable[[Item], Hashable]) -> list[Item]:
+    """The first item of every part, in the order in which parts first occur, then the second of every part that has one, and so on."""
+    parts: dict[Hashable, list[Item]] = {}
+    for item in items:
+        parts.setdefault(part_of(item), []).append(item)
+    most = max(map(len, parts.values()), default=0)
+    return [part[turn] for turn in range(most) for part in parts.values() if turn < len(part)]
 
 
 def _draws(row_count: int, count: int, shots: int, cell: Cell, draws: Draws) -> np.ndarray:

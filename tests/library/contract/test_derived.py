@@ -11,8 +11,9 @@ import pytest
 from dpicl.contract import Contract
 from dpicl.contract.load import contract_digest, parse_contract
 from dpicl.errors import DeclarationError
-from dpicl.tabular.central.bins import bin_values, row_bins, row_demonstrations, row_encoding
+from dpicl.tabular.central.bins import row_bins, row_encoding
 from dpicl.tabular.central.group import assign, partition
+from dpicl.tabular.prompts.rows import row_demonstrations
 from dpicl.tabular.reading.encode import LocalEncoding
 from dpicl.types import Table
 
@@ -52,8 +53,8 @@ def test_columns_and_a_label_are_a_whole_contract() -> None:
     assert contract.target.kind == "classes" and contract.target.answers == ("no", "yes")
     assert row_encoding(contract).sizes == (8, 9, 4, 8, 2) and LocalEncoding.of(contract, "k-ary").sizes == (4, 5, 4, 4, 2)
     assert contract.shots[:3] == (1, 2, 4)
-    (first, second) = row_demonstrations(row_bins(table(), contract), contract)
-    assert "The since is 2015-" in first and first.endswith("What is the churned? Answer: yes")
+    (first, second) = row_demonstrations(row_bins(table(), contract), np.zeros((2, 4)), contract)
+    assert "The since is 2015-01-01." in first and first.endswith("What is the churned? Answer: yes")
     assert "The Größe (cm) is unknown. The plan is unknown." in second and second.endswith("Answer: no")
 
 
@@ -61,7 +62,6 @@ def test_missing_values_are_the_last_bin_of_a_column() -> None:
     contract = customers()
     bins = row_bins(table(), contract)
     assert bins[1].tolist() == [7, 8, 3, 7, 0]
-    assert bin_values(contract, "Größe (cm)")[-1] == "(missing)" and bin_values(contract, "plan")[-1] == "(missing)"
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_label_may_be_classes_a_number_or_nothing(label: Any, kind: str, count
     for shots in contract.shots:
         groups = partition(contract, shots)
         assert len(groups) == shots and np.all(assign(table(), contract, shots) < shots)
-    text = row_demonstrations(row_bins(table(), contract), contract)[0]
+    text = row_demonstrations(row_bins(table(), contract), np.zeros((2, len(contract.features))), contract)[0]
     assert text.endswith(".") if kind == "none" else "Answer: " in text
 
 

@@ -19,7 +19,7 @@ from dpicl.lm.spec import ModelSpec
 from dpicl.methods import Options, tabular, unit_of
 from dpicl.methods import held_out_evaluation as evaluation
 from dpicl.methods.common import draws_for
-from dpicl.methods.tabular_answers import ask_cell, truth_of, with_content_free
+from dpicl.methods.tabular_answers import ask_cell, truth_of
 from dpicl.methods.tabular_method import Released
 from dpicl.pipeline import Cell, Unit
 from dpicl.randomness import stream
@@ -51,7 +51,7 @@ def shop_unit(method: str, **options: Any) -> Unit:
 
 UNITS = {
     "gdp_tabicl": shop_unit("gdp_tabicl"),
-    "mst_tabicl": shop_unit("mst_tabicl", calibrate=True, mst_tabicl={"shot_selection": ["near", "shared"]}),
+    "mst_tabicl": shop_unit("mst_tabicl", mst_tabicl={"shot_selection": ["near", "shared"]}),
 }
 MODEL_ROWS = ReleasedRows(row_bins(PrivateTable(random_table(contract_of(), 300, 5)), contract_of()))
 
@@ -67,7 +67,7 @@ def prompts_of(queries: QueryTable, contract: Contract, unit: Unit) -> dict[Cell
         seeded = draws_for(benchmark, 0)
         released = tabular("gdp_tabicl").in_memory(train, benchmark, unit, seeded)
         prompts = tabular("gdp_tabicl").prompts(released, queries, contract, unit, draws)
-    return with_content_free(prompts, contract, unit)
+    return prompts
 
 
 def counts_of(rows: pa.Table, contract: Contract, unit: Unit, most: int | None = None) -> np.ndarray:

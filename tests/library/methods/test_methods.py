@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -16,10 +16,9 @@ from dpicl.errors import PrivacyError
 from dpicl.evaluation import Result
 from dpicl.lm import HashScorer
 from dpicl.methods import METHODS, Options, tabular, unit_of
-from dpicl.methods.common import ZERO_SHOT, draws_for
+from dpicl.methods.common import draws_for
 from dpicl.methods.ldp_collection import encoding_of
 from dpicl.methods.options import GdpOptions, LdpOptions
-from dpicl.methods.tabular_answers import with_content_free
 from dpicl.pipeline import Cell, Unit
 from dpicl.tabular.prompts.serialize import local_demonstrations
 from dpicl.tabular.prompts.shots import SHARED_SETS
@@ -239,34 +238,3 @@ def test_other_ways_to_draw_shots_leave_the_papers_alone_and_cost_nothing(small_
     assert [result for result in other if result.system in {result.system for result in one}] == one
     assert {result.system for result in other} - {result.system for result in one} == {"icl-nested", "icl-shared"}
     assert len(METHODS["ldp_tabicl"].releases(CONTRACT, _unit("ldp_tabicl", options=Options(ldp_tabicl=more)))) == 2
-
-
-class Biased:
-    """A model that likes one answer more the longer the prompt before the query is, whatever the query says."""
-
-    description = HashScorer().description
-
-    def score(self, prompts: Sequence[str], continuations: Sequence[str], *, progress: Any = None) -> np.ndarray:
-        shown, asked = zip(*(prompt.rpartition("\n")[::2] for prompt in prompts), strict=True)
-        return HashScorer().score(asked, continuations) + np.array([[0.0, 0.01 * len(text)] for text in shown])
-
-
-@every_method
-def test_calibration_takes_off_what_a_model_says_without_content(method: str, small_split: Splitter) -> None:
-    """The demonstrations' bias is gone: what remains answers as without demonstrations, but for one constant."""
-    contract_unit = _unit(method, epsilons=(5.0,), baselines=False, options=Options(calibrate=True))
-    results = run(small_split(), CONTRACT, contract_unit, Biased())
-    found = {(result.system, result.shots): result for result in results}
-    for shots in (1, 2, 4):
-        assert found["icl-calibrated", shots].auc == pytest.approx(found["zero-shot", 0].auc, abs=5e-3)  # ties break by rounding
-        assert found["icl-calibrated", shots].amplified_epsilon == found["icl", shots].amplified_epsilon
-    plain = run(small_split(), CONTRACT, _unit(method, epsilons=(5.0,), baselines=False), Biased())
-    assert [result for result in results if result.system != "icl-calibrated"] == plain
-
-
-@every_method
-def test_a_content_free_prompt_has_the_same_demonstrations(method: str, small_split: Splitter) -> None:
-    cell = Cell("icl", 1.0, 2)
-    prompts = with_content_free({cell: ["one\ntwo\nasked"], ZERO_SHOT: ["asked"]}, CONTRACT, _unit(method, options=Options(calibrate=True)))
-    assert prompts[replace(cell, system="content-free")] == ["one\ntwo\nN/A. Did they buy? Yes or No? Answer:"]
-    assert len(prompts) == 3

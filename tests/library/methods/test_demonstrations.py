@@ -1,0 +1,118 @@
+"""Demonstrations of tables: the same release reads the same, further draws read otherwise, and labels take turns."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpicl.methods import Options, tabular, unit_of
+from dpicl.methods.common import draws_for
+from dpicl.methods.tabular_method import Released
+from dpicl.pipeline import Cell, Unit
+from dpicl.tabular.prompts.shots import in_turn
+from dpicl.tabular.reading.split import SplitTable
+from dpicl.types import ReleasedGroup, ReleasedGroups
+from tests.library.examples import small_contract
+
+CONTRACT = small_contract()
+MST, GDP = tabular("mst_tabicl"), tabular("gdp_tabicl")
+PROTOTYPE, NESTED = "icl-prototype", "icl-nested"
+
+
+def mst_unit(**changes: Any) -> Unit:
+    known: dict[str, Any] = {
+        "seed": 0, "epsilons": (8.0,), "shots": (2, 8), "sampling_rates": (), "baselines": False,
+        "options": Options.model_validate({"mst_tabicl": {"shot_selection": ["prototype", "nested"]}}), **changes,
+    }  # fmt: skip
+    return unit_of("mst_tabicl", "shop", **known)
+
+
+def prompts(unit: Unit, split: SplitTable) -> dict[str, list[list[str]]]:
+    """By cell the lines of every prompt; the last is the query."""
+    draws = draws_for(CONTRACT, 0)
+    released = MST.in_memory(split.train, CONTRACT, unit, draws)
+    written = MST.prompts(released, split.queries, CONTRACT, unit, draws)
+    return {cell.key: [text.split("\n") for text in texts] for cell, texts in written.items()}
+
+
+def test_the_same_release_reads_the_same_in_all_of_its_cells(small_split: Callable[..., SplitTable]) -> None:
+    """And so fewer shots are the beginning of more, by rules that say so."""
+    split = small_split()
+    once, again, alone = (prompts(unit, split) for unit in (mst_unit(), mst_unit(), mst_unit(shots=(8,))))
+    assert once == again
+    for system in (PROTOTYPE, NESTED, "icl"):
+        few, many = (once[Cell(system, 8.0, shots).key] for shots in (2, 8))
+        assert many == alone[Cell(system, 8.0, 8).key]
+        if system != "icl":
+            assert all(one[:2] == more[:2] for one, more in zip(few, many, strict=True))
+
+
+def test_further_draws_choose_other_rows_and_place_their_numbers_anew(small_split: Callable[..., SplitTable]) -> None:
+    split = small_split()
+    written = prompts(mst_unit(draws=3), split)
+    assert {key: texts for key, texts in written.items() if "draw" not in key} == prompts(mst_unit(), split), (
+        "the first draw stays as it is"
+    )
+    first, *further = (written[Cell(PROTOTYPE, 8.0, 8, draw=draw).key][0][:-1] for draw in (None, 2, 3))
+    assert all(set(first).isdisjoint(other) for other in further) and set(further[0]).isdisjoint(further[1])
+
+
+@pytest.mark.parametrize("method", ["mst_tabicl", "aim_tabicl", "tab_pate", "tab_pe"])
+def test_rows_are_drawn_inside_bins_by_every_method(small_split: Callable[..., SplitTable], method: str) -> None:
+    """Of eight bins of ages there are more than eight ages, all of them whole and within bounds."""
+    unit = unit_of(method, "shop", 0, (8.0,), (64,), (), False, Options())
+    draws = draws_for(CONTRACT, 0)
+    released = tabular(method).in_memory(small_split().train, CONTRACT, unit, draws)
+    (texts,) = tabular(method).examples(released, CONTRACT, unit, draws).values()
+    ages = [match.group(1) for text in texts if (match := re.match(r"Aged (\d+), ", text))]
+    assert len(ages) == 64 and len({*ages}) > 8 and all(0 <= int(age) <= 120 for age in ages)
+
+
+def groups(labels: list[int]) -> Released[ReleasedGroups]:
+    values = [{"age": 10.0 + place, "spent": 1.0, "colour": "red", "member": "no"} for place in range(len(labels))]
+    made = tuple(ReleasedGroup((str(place),), one, label) for place, (one, label) in enumerate(zip(values, labels, strict=True)))
+    return Released({Cell("icl", 1.0, len(labels)): ReleasedGroups(made)})
+
+
+@pytest.mark.parametrize(
+    ("labels", "order"),
+    [
+        ([1, 1, 1, 1, 0, 0, 0, 0], [0, 4, 1, 5, 2, 6, 3, 7]),
+        ([1, 0], [0, 1]),  # as the paper prints them
+        ([1, 1, 0, 1], [0, 2, 1, 3]),
+        ([0, 0, 0], [0, 1, 2]),
+    ],
+)
+def test_labels_of_groups_take_turns(labels: list[int], order: list[int]) -> None:
+    released = groups(labels)
+    unit = unit_of("gdp_tabicl", "shop", 0, (1.0,), (len(labels),), (), False, Options())
+    (texts,) = GDP.examples(released, CONTRACT, unit, draws_for(CONTRACT, 0)).values()
+    assert [int(text.removeprefix("Aged ").partition(",")[0]) - 10 for text in texts] == order
+    assert [text.rpartition(" ")[2] for text in texts] == [("No", "Yes")[labels[place]] for place in order]
+
+
+@given(st.lists(st.integers(0, 3), max_size=40))
+def test_turns_hold_everything_once_and_only_a_label_that_is_alone_follows_itself(labels: list[int]) -> None:
+    turns = in_turn(list(enumerate(labels)), lambda one: one[1])
+    assert sorted(turns) == list(enumerate(labels))
+    left = Counter(labels)
+    for (_, one), (_, next_one) in pairwise(turns):
+        left[one] -= 1
+        assert one != next_one or sum(count > 0 for count in left.values()) == 1
+    for label in range(4):
+        own = [place for place, one in turns if one == label]
+        assert own == sorted(own), "each label's stay in their order"
+
+
+def test_prototypes_of_labels_take_turns(small_split: Callable[..., SplitTable]) -> None:
+    lines = prompts(mst_unit(), small_split())[Cell(PROTOTYPE, 8.0, 8).key][0][:-1]
+    answers = np.array([line.rpartition(" ")[2] for line in lines])
+    assert {*answers} == {"Yes", "No"} and (answers[1:] != answers[:-1]).all()

@@ -1,0 +1,156 @@
+"""Released rows as demonstrations: what they say is of their bins, and reads as a query of the same values would."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpicl.contract import Contract
+from dpicl.contract.columns import MISSING, CategoryColumn, IntegerColumn, Prompts, Template
+from dpicl.tabular.central.bins import column_bins, feature_edges, row_encoding
+from dpicl.tabular.prompts.rows import longest_demonstration, row_demonstrations
+from dpicl.tabular.prompts.serialize import central_queries
+from dpicl.tabular.values import central_form
+from dpicl.types import QueryTable
+from tests.library.contract.test_derived import customers
+from tests.library.examples import CONTRACTS, every_contract
+
+seeds = given(seed=st.integers(0, 2**32))
+EDGES = (0.0, 0.5, np.nextafter(1.0, 0.0))
+
+
+def table_of(contract: Contract, values: Mapping[str, Sequence[Any]]) -> QueryTable:
+    """Columns of the contract's types with these values."""
+    columns: dict[str, pa.Array] = {}
+    for name, shown in values.items():
+        column = contract.columns[name]
+        if isinstance(column, CategoryColumn):
+            codes = pa.array([column.categories.index(str(one)) for one in shown], pa.int16())
+            columns[name] = pa.DictionaryArray.from_arrays(codes, pa.array(column.categories))
+        else:
+            columns[name] = pa.array(shown, pa.int64() if isinstance(column, IntegerColumn) else pa.float64())
+    return QueryTable(pa.table(columns))
+
+
+def rows_of(contract: Contract, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Bins and shares of made-up rows; many shares are at an end or in the middle."""
+    rng = np.random.default_rng(seed)
+    bins = np.stack([rng.integers(size, size=count) for size in row_encoding(contract).sizes], axis=1)
+    shares = rng.random((count, bins.shape[1] - 1))
+    return bins, np.where(rng.random(shares.shape) < 0.5, rng.choice(EDGES, shares.shape), shares)
+
+
+def listing(contract: Contract) -> Contract:
+    """The same, whose central prompts are a list of values: words, which bins may come from, stay where they are."""
+    words = contract.prompts.central.words if contract.prompts else {}
+    local = contract.prompts.local if contract.prompts else Template(text="none")
+    text = "|".join(f"{{{name}}}" for name in contract.features)
+    return contract.model_copy(update={"prompts": Prompts(local=local, central=Template(text=text, words=words))})
+
+
+def said(contract: Contract, texts: Sequence[str]) -> dict[str, list[Any]]:
+    """What the texts of `listing` say, by column: categories, numbers, None where a value is missing."""
+    columns: dict[str, list[Any]] = {name: [] for name in contract.features}
+    for text in texts:
+        body = text.split(f" {contract.target.question}")[0].split("|")
+        for name, word in zip(contract.features, body, strict=True):
+            column = contract.columns[name]
+            if isinstance(column, CategoryColumn):
+                (category,) = [one for one in column.categories if column.texts.get(one, one) == word]
+                columns[name].append(category)
+            else:
+                columns[name].append(int(word) if isinstance(column, IntegerColumn) else float(word))
+    return columns
+
+
+@pytest.mark.quick("blood")
+@every_contract
+@seeds
+def test_what_a_row_says_is_of_its_bins_and_within_bounds(contract: Contract, seed: int) -> None:
+    bins, shares = rows_of(contract, 20, seed)
+    listed = listing(contract)
+    values = said(contract, row_demonstrations(bins, shares, listed))
+    table = table_of(contract, values)
+    for place, name in enumerate(contract.features):
+        assert column_bins(table, listed, name).tolist() == bins[:, place].tolist(), name
+        column = contract.columns[name]
+        if not isinstance(column, CategoryColumn):
+            assert column.bounds[0] <= min(values[name]) and max(values[name]) <= column.bounds[1]
+
+
+@pytest.mark.quick("jungle")
+@every_contract
+@seeds
+def test_a_demonstration_reads_as_a_query_of_the_same_values(contract: Contract, seed: int) -> None:
+    bins, shares = rows_of(contract, 3, seed)
+    values = said(contract, row_demonstrations(bins, shares, listing(contract)))
+    queries = central_queries(table_of(contract, values), contract)
+    answers = [contract.target.answers[label] for label in bins[:, -1]]
+    assert row_demonstrations(bins, shares, contract) == [f"{query} {answer}" for query, answer in zip(queries, answers, strict=True)]
+
+
+@pytest.mark.quick("heart")
+@every_contract
+@seeds
+def test_no_demonstration_is_longer_than_the_longest(contract: Contract, seed: int) -> None:
+    assert max(map(len, row_demonstrations(*rows_of(contract, 20, seed), contract))) <= len(longest_demonstration(contract))
+
+
+def test_patients_of_two_bins_have_many_blood_pressures() -> None:
+    heart = listing(CONTRACTS["heart"])
+    bins, shares = rows_of(heart, 200, 0)
+    pressures = said(heart, row_demonstrations(bins, np.random.default_rng(1).random(shares.shape), heart))["RestingBP"]
+    assert len(set(pressures)) > 50 and all(pressure == int(pressure) for pressure in pressures)
+
+
+def test_a_wide_outer_bin_is_read_as_at_most_twice_as_wide_as_its_neighbour() -> None:
+    """Of adult's two bins of gain, up to and from 1,092 of 99,999; of calhousing's last one, 10,000 to 40,000, beside 6,000 to 10,000."""
+    for name, column, low, high in (("adult", "capital-gain", 1092, 3276), ("calhousing", "totalRooms", 10_000, 18_000)):
+        contract = listing(CONTRACTS[name])
+        bins = np.zeros((3, len(row_encoding(contract).sizes)), dtype=np.int64)
+        place = contract.features.index(column)
+        bins[:, place] = row_encoding(contract).sizes[place] - 1
+        shares = np.tile(np.array(EDGES)[:, np.newaxis], bins.shape[1] - 1)
+        values = said(contract, row_demonstrations(bins, shares, contract))[column]
+        assert values[0] == low and values[-1] == high and low < values[1] < high, name
+
+
+def test_days_are_dates_and_missing_values_are_unknown() -> None:
+    contract = customers()
+    bins = np.array([[0, 8, 3, 0, 1], [7, 0, 0, 7, 0]])
+    first, second = row_demonstrations(bins, np.array([[0.0] * 4, [EDGES[-1]] * 4]), contract)
+    age, size, since = (contract.columns[name] for name in ("age", "Größe (cm)", "since"))
+    assert (
+        f"The age is {age.bounds[0]}. The Größe (cm) is unknown. The plan is unknown. The since is {since.text(since.bounds[0])}." in first
+    )
+    assert f"The since is {since.text(since.bounds[1])}." in second and f"The age is {age.bounds[1]}." in second
+    assert MISSING not in first + second and size.nullable
+
+
+def test_numbers_have_no_more_decimal_places_than_prompts_show() -> None:
+    contract = customers()
+    column = contract.columns["Größe (cm)"].model_copy(update={"decimals": 1, "step": 0.001})
+    fine = contract.model_copy(update={"columns": {**contract.columns, "Größe (cm)": column}})
+    bins = np.tile(np.array([[0, 3, 0, 0, 0]]), (50, 1))
+    texts = row_demonstrations(bins, np.random.default_rng(0).random((50, 4)), fine)
+    low, high = feature_edges(fine, "Größe (cm)", column)[2:4]
+    sizes = [text.split("The Größe (cm) is ")[1].split(". The")[0] for text in texts]
+    assert len({*sizes}) > 20 and all(low <= float(size) < high and len(size.partition(".")[2]) <= 1 for size in sizes)
+
+
+@seeds
+def test_rows_of_a_table_and_demonstrations_place_numbers_alike(seed: int) -> None:
+    """Where a bin is not cut short and prompts show all decimal places, both hold any of the same numbers."""
+    contract = listing(CONTRACTS["blood"])
+    bins, shares = rows_of(contract, 30, seed)
+    values = said(contract, row_demonstrations(bins, shares, contract))
+    for place, meaning in enumerate(central_form(contract).features):
+        inner = (bins[:, place] > 0) & (bins[:, place] < meaning.count - 1)
+        placed = meaning.placed(bins[inner, place], shares[inner, place])
+        assert placed.tolist() == np.array(values[meaning.column])[inner].tolist()
