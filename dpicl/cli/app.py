@@ -83,6 +83,7 @@ def _be_quiet(context: typer.Context, asked: bool) -> None:
         QUIET.set()
     elif context.parent is None:
         QUIET.clear()
+    show_models()
 
 
 @app.callback()
@@ -94,7 +95,6 @@ def about(
     ] = False,
 ) -> None:
     """In-context learning on private tables and texts, with a differential-privacy guarantee."""
-    show_models()
     invoked = context.command.commands.get(context.invoked_subcommand or "") if isinstance(context.command, TyperGroup) else None
     if not getattr(getattr(invoked, "callback", None), "is_stoppable", False):  # those of servers and prompts clean up after themselves
         leave_to_python()

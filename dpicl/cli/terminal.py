@@ -78,8 +78,9 @@ class _Notes(logging.Handler):
 
 
 def show_models() -> None:
-    """From now on say what is done to get and check a model; where logs are JSON they say it."""
+    """From now on say what is done to get and check a model, unless --quiet was given; where logs are JSON they say it."""
     log = logging.getLogger("dpicl.models")
+    log.setLevel(logging.WARNING if QUIET.is_set() else logging.INFO)
     if not log.handlers and Settings.from_environment().logs != "json":
         log.addHandler(_Notes())
 

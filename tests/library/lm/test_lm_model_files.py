@@ -47,7 +47,9 @@ def test_a_folder_is_used_where_it_stands(folder: Path) -> None:
 def test_a_missing_folder_is_named_with_what_is_expected(name: str) -> None:
     with pytest.raises(ModelError) as error:
         find_model_files(name, None)
-    assert str(error.value) == f"model folder {name!r} holds no config.json; expected a model folder or a hub id such as org/name"
+    assert (
+        str(error.value) == f"model folder {name!r} holds no config.json; expected a model folder, a GGUF file or a hub id such as org/name"
+    )
 
 
 def test_a_hub_model_is_fetched_once_and_its_revision_is_the_commit(served: list[str]) -> None:
