@@ -26,6 +26,7 @@ from dpicl.engine.settings import Settings
 from dpicl.errors import ModelError
 from dpicl.lm.asking import QUESTIONS, AskedBy, asked_by
 from dpicl.lm.isolation import public_answer
+from dpicl.lm.local.gguf_file import is_gguf, log
 from dpicl.lm.local.model_files import chat_template, find_model_files
 from dpicl.lm.models import open_scorer
 from dpicl.lm.requests import Scorer
@@ -100,7 +101,7 @@ def settled_model(
     Raises:
         ModelError: it cannot be opened.
     """
-    if spec.kind != "transformers" or spec.api != "auto":
+    if spec.kind != "transformers" or spec.api != "auto" or (is_gguf(str(spec.id)) and not measure):  # it may have to be fetched
         return spec, None
     try:
         template = chat_template(find_model_files(str(spec.id), spec.revision)[0])
@@ -119,6 +120,7 @@ def measured(spec: ModelSpec, template: str, settings: Settings, *, measure: boo
     if not place.exists():
         if not measure:
             return None
+        log.info("model %s: asking public questions by its chat template and by completion, once", spec.name)
         completions = _opened(spec, "completions", settings)
         try:
             chat = _opened(spec, "chat", settings)

@@ -59,15 +59,16 @@ def _steps(spec: ModelSpec, settings: Settings) -> Iterator[Step]:
     if spec.kind not in ("endpoint", "fake"):
         yield Step("fits the memory", True, estimated_memory(spec))
     started = time.monotonic()
-    spec, asked = settled_model(spec, settings)
-    scorer = public_answer(spec.name, lambda: open_scorer(spec, models_folder=settings.models, corpus=public_corpus()))
+    scorer = _opened(spec, settings)
     about, seconds = scorer.description, time.monotonic() - started
     if spec.kind == "endpoint":
         yield Step("answers", True, f"{about.mode}; {about.note}; {seconds:.1f} s")
     else:
         where = getattr(scorer, "device", "cpu")
         yield Step("loads", True, f"{number_format(spec)} on {where}, {seconds:.1f} s{'' if about.trained else '; random weights'}")
+    spec, asked = settled_model(spec, settings)
     if asked:
+        scorer = _opened(spec, settings)
         yield Step("asked by its chat template, or by completion", True, asked.sentence)
     yield _scores(scorer, spec)
     if spec.kind == "endpoint" or spec.kind in IN_PROCESS:
@@ -75,6 +76,10 @@ def _steps(spec: ModelSpec, settings: Settings) -> Iterator[Step]:
     yield from _votes(scorer, spec)
     if isinstance(scorer, TextGenerator):
         yield _writes(scorer, spec)
+
+
+def _opened(spec: ModelSpec, settings: Settings) -> Scorer:
+    return public_answer(spec.name, lambda: open_scorer(spec, models_folder=settings.models, corpus=public_corpus()))
 
 
 def _rows_steps(spec: ModelSpec) -> Iterator[Step]:

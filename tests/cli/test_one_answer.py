@@ -131,16 +131,15 @@ def test_ask_says_how_it_asks_and_that_it_is_answered_alike(place: Place, capsys
     rows = place.root / "rows.csv"
     rows.write_text(shop_rows(12, seed=3))
     code, told = call_main(("ask", "--demos", str(out), "--queries", str(rows), "--model", str(yes)), capsys)
-    assert code == 0 and told.startswith("says-yes is asked by ") and "of 24 public questions" in told
+    (asked,) = [line for line in told.splitlines() if line.startswith("says-yes is asked by ")]
+    assert code == 0 and "of 24 public questions" in asked
     mass = re.search(r"of its probability the model gave (\d\.\d\d) to the labels, on average over queries", told)
     contract = parse_contract(shop(private=True), "shop.yaml")
     queries = central_queries(read_unlabelled(rows.read_bytes(), contract, rows.name), contract)  # type: ignore[arg-type]
-    scorer = TransformersScorer(str(yes), device="cpu", chat="asked by its chat template" in told)
+    scorer = TransformersScorer(str(yes), device="cpu", chat="asked by its chat template" in asked)
     scores = scorer.score([prompt(read_demonstrations(out).texts, query) for query in queries], CONTINUATIONS)
     assert mass and float(mass[1]) == pytest.approx(float(np.exp(scores).sum(axis=1).mean()), abs=0.006)
     assert "warning: the model answers ‘Yes’ to 12 of 12 queries, whatever it is asked" in told
     checked = json.loads(said(capsys, "model", "check", str(yes), "--json"))
     close_scorers()
-    assert [one["detail"] for one in checked["checks"] if "chat template" in one["check"]] == [
-        told.splitlines()[0].removeprefix("says-yes is ")
-    ]
+    assert [one["detail"] for one in checked["checks"] if "chat template" in one["check"]] == [asked.removeprefix("says-yes is ")]
