@@ -140,6 +140,6 @@ def test_ask_says_how_it_asks_and_that_it_is_answered_alike(place: Place, capsys
     scores = scorer.score([prompt(read_demonstrations(out).texts, query) for query in queries], CONTINUATIONS)
     assert mass and float(mass[1]) == pytest.approx(float(np.exp(scores).sum(axis=1).mean()), abs=0.006)
     assert "warning: the model answers ‘Yes’ to 12 of 12 queries, whatever it is asked" in told
-    checked = json.loads(said(capsys, "model", "check", str(yes), "--json"))
+    checked = json.loads(place.dpicl("model", "check", str(yes), "--json").stdout)
     close_scorers()
     assert [one["detail"] for one in checked["checks"] if "chat template" in one["check"]] == [asked.removeprefix("says-yes is ")]
