@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import Any, Self
 from weakref import WeakKeyDictionary
 
+from dpicl.printable import printable
+
 _SHOWN_CHARACTERS = 300
 _DETAILS: WeakKeyDictionary[BaseException, str] = WeakKeyDictionary()
 """Beside the errors: what shows, stores or pickles an error with all its attributes has none of it."""
@@ -17,11 +19,11 @@ _DETAILS: WeakKeyDictionary[BaseException, str] = WeakKeyDictionary()
 class DpiclError(Exception):
     """Base of everything the command line reports as a user's mistake (exit code 2).
 
-    Control and direction marks in a message are escaped: it may reach a terminal, a log or a page.
+    Control and direction marks in a message are shown in place of being obeyed: it may reach a terminal, a log or a page.
     """
 
     def __init__(self, message: str = "") -> None:
-        super().__init__(escaped(message))
+        super().__init__(printable(message, lines=False))
 
     def details(self) -> str:
         """The sentence for the person who may see the rows: with counts of private rows, which `str` never has."""
@@ -29,17 +31,12 @@ class DpiclError(Exception):
 
     def with_details(self, sentence: str) -> Self:
         """The error, with this for `details`."""
-        _DETAILS[self] = escaped(sentence)
+        _DETAILS[self] = printable(sentence, lines=False)
         return self
 
     def __reduce__(self) -> Any:
         """Errors cross processes, as public facts; pickle's own way would call the constructor with the message alone."""
         return BaseException.__new__, (type(self), *self.args), vars(self)
-
-
-def escaped(text: str) -> str:
-    """Control and direction marks, and other letters that no terminal shows, as Python writes them."""
-    return text if text.isprintable() else "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
 def _short(text: str) -> str:

@@ -19,11 +19,12 @@ _MARKS = re.compile(
     "\u061c\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"  # direction, and what is not seen
     "\ud800-\udfff]"
 )
+_ALL = re.compile(rf"[\t\n]|{_MARKS.pattern}")
 
 
-def printable(text: str) -> str:
-    """The text, control and direction marks as JSON escapes them; ends of lines and tabs stay."""
-    return text if text.isprintable() else _MARKS.sub(lambda mark: json.dumps(mark[0])[1:-1], text)
+def printable(text: str, *, lines: bool = True) -> str:
+    """The text, control and direction marks as JSON escapes them; ends of lines and tabs stay where there may be `lines`."""
+    return text if text.isprintable() else (_MARKS if lines else _ALL).sub(lambda mark: json.dumps(mark[0])[1:-1], text)
 
 
 class _Filtered:

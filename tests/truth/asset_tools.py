@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,17 +11,9 @@ import yaml
 from dpicl.engine.payers import accounts_of
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
-from tests.harness import Place, call_main, complaint, new_place, said, shop, shop_rows
+from tests.harness import Place, call_main, complaint, said, shop, shop_rows
 
 ROWS = shop_rows(120)
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    """A fresh installation that this process works in."""
-    place = new_place(tmp_path / "place")
-    with place.entered():
-        yield place
 
 
 def contract(place: Place, name: str, source: dict[str, Any], **more: Any) -> str:

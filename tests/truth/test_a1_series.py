@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,13 +27,6 @@ HISTORIES: dict[str, list[dict[str, Any]]] = {
     "one row of the rarer label, late": [*visits(of=lambda _: {"buys": "no"}), visit("new", 9, buys="yes")],
 }
 ROWS = of_rows(source={"file": f"{NAME}.csv", "arrived": "day", "ignore": ["who"]})
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    place = new_place(tmp_path / "place")
-    with place.entered():
-        yield place
 
 
 def nights(place: Place, rows: list[dict[str, Any]], method: str = "mst_tabicl") -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ import dpicl
 from dpicl.contract.models import Check, Contract
 from dpicl.errors import DataError, SourceError
 from dpicl.tabular.reading import checks
-from tests.harness import Place, new_place
+from tests.harness import Place
 from tests.truth.small import COLUMNS, ROWS, SCHEMA, frame, one_label, seen
 
 METHODS = ("aim_tabicl", "mst_tabicl", "gdp_tabicl", "ldp_tabicl", "tab_pe", "tab_pate")
@@ -30,13 +30,6 @@ TABLES = {
     "one label and a row": [*one_label(400), ROWS[4]],
     "equal rows": ROWS[:1] * 50,
 }
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    place = new_place(tmp_path / "place")
-    with place.entered():
-        yield place
 
 
 def small_tables_are_as_any_other(method: str, tables: dict[str, Any] = TABLES, **options: Any) -> None:

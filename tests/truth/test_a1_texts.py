@@ -6,8 +6,6 @@ import csv
 import gzip
 import io
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -24,7 +22,7 @@ from dpicl.methods.options import EnsembleOptions
 from dpicl.pipeline import Cell
 from dpicl.release.collected import collect
 from dpicl.text import checks, read
-from tests.harness import Place, install, install_texts, letters, new_place, run_here, shop, shop_rows
+from tests.harness import Place, install, install_texts, letters, run_here, shop, shop_rows
 from tests.library.text_contracts import as_extraction, as_free_text, lines, records
 
 MANY = records(40)
@@ -37,13 +35,6 @@ TEXTS = {
     "fewer than subsets": MANY[:3],
     "equal texts": MANY[:1] * 9,
 }
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    place = new_place(tmp_path / "place")
-    with place.entered():
-        yield place
 
 
 def charges(account: str) -> list[float]:

@@ -30,9 +30,8 @@ from dpicl.tabular.reading import database, postgresql
 from tests.harness import Place, call_main, free_port, said, until
 from tests.ledger.postgres import Server, required_programs, running_postgres, unprivileged
 
-from .asset_tools import ROWS, accounts, contract, dry, payer, place, refusal, spend
+from .asset_tools import ROWS, accounts, contract, dry, payer, refusal, spend
 
-__all__ = ["place"]
 Mutant = Callable[[pytest.MonkeyPatch], None]
 Capture = pytest.CaptureFixture[str]
 SQL = "SELECT age, spent, colour, member, bought FROM public.shop"

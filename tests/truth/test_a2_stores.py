@@ -13,9 +13,8 @@ from dpicl.files import objects
 from dpicl.files.objects import store_settings
 from tests.harness import Place
 
-from .asset_tools import contract, dry, payer, place, refusal
+from .asset_tools import contract, dry, payer, refusal
 
-__all__ = ["place"]
 Capture = pytest.CaptureFixture[str]
 
 

@@ -22,9 +22,8 @@ from dpicl.files import same_file
 from dpicl.files.same_file import inode_address
 from tests.harness import Place, install_texts, letters, said, shop_rows
 
-from .asset_tools import ROWS, accounts, contract, dry, payer, place, refusal, spend
+from .asset_tools import ROWS, accounts, contract, dry, payer, refusal, spend
 
-__all__ = ["place"]
 Capture = pytest.CaptureFixture[str]
 OTHERS = shop_rows(80, seed=1)
 SHOP = Account("first", "row", Neighbours.ADD_OR_REMOVE_ONE, 1.0)

@@ -6,8 +6,8 @@ import csv
 import io
 import os
 import pty
+import re
 import sqlite3
-from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from dpicl.tabular.reading.cells import of_objects
 from dpicl.tabular.reading.parse import typed_table
 from dpicl.tabular.reading.read import read_table
 from dpicl.tabular.reading.source import load_source
-from tests.harness import Place, new_place
+from tests.harness import Place
 from tests.truth.small import ROWS, SCHEMA, frame, seen
 
 GAPS = {
@@ -252,6 +252,13 @@ def test_so_is_one_that_another_row_s_quote_would_close(tmp_path: Path, row: byt
         read_table(tmp_path / "shop.csv", contract(source={"ignore": ["note"]}, releases=said))
 
 
+def test_rows_that_another_s_quote_swallows_would_be_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fault as it was, in a mutant: five rows of others go with one."""
+    monkeypatch.setattr("dpicl.files.csv_text._QUOTED", re.compile(b"(?!)"))
+    with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
+        test_so_is_one_that_another_row_s_quote_would_close(tmp_path, b'20,2024-05-01,3.5,n,no,"a\n', 5, {"every": "day"})
+
+
 @pytest.mark.parametrize("field", ['"a, b"', '"a\n\nb"', '""', '"a ""b"" c\r\n"', 'a "b" c', '"a"b', "\u201ca"])
 def test_a_quote_that_is_closed_is_its_rows_own(tmp_path: Path, field: str) -> None:
     rows = f'age,when,spent,city,bought,note\n20,2024-05-01,3.5,n,no,{field}\n20,2024-05-01,3.5,n,no,"a, b"\n'
@@ -264,13 +271,6 @@ def test_a_file_of_another_form_is_refused_as_ever(tmp_path: Path, content: byte
     (tmp_path / "shop.csv").write_bytes(content)
     with pytest.raises(DataError):
         read_table(tmp_path / "shop.csv", NIGHTLY)
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    place = new_place(tmp_path / "place")
-    with place.entered():
-        yield place
 
 
 TYPED: dict[str, pd.DataFrame] = {
@@ -379,6 +379,7 @@ CELLS: dict[str, Any] = {
     "a decimal of more": Decimal("1e999999999"),
     "a decimal that signals": Decimal("sNaN"),
     "a day among numbers": np.datetime64("2020-01-01"),
+    "a day beyond the calendar": np.datetime64("99999-01-01"),
 }
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -14,7 +13,7 @@ from dpicl.contract import Contract, parse_contract, rules
 from dpicl.contract.load import contract_digest
 from dpicl.errors import DeclarationError
 from dpicl.tabular.reading.parse import typed_table
-from tests.harness import Place, call_main, complaint, install, new_place, said
+from tests.harness import Place, call_main, complaint, install, said
 
 Column = Mapping[str, Any]
 NO_YES: Column = {"type": "category", "categories": ["no", "yes"]}
@@ -123,13 +122,6 @@ def test_the_number_of_rows_is_not_told_where_a_word_leaves_some_out(word: str |
     privacy = {"neighbours": "replace-one", "budget": {"epsilon": 5}}
     contract = declared(number, missing=word, privacy=privacy, columns=columns)
     assert contract.exchanges and contract.tells_row_count is told
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    place = new_place(tmp_path / "place")
-    with place.entered():
-        yield place
 
 
 def test_contract_check_refuses_and_says_how_to_mend_it(place: Place, capsys: pytest.CaptureFixture[str]) -> None:

@@ -48,11 +48,13 @@ def values(declaration: Declaration) -> Tables:
     rows, new = base_rows(declaration), newcomer(declaration)
     if declaration.kind == "texts":
         odd: dict[str, SourceRow] = {"an empty text": {**new, "body": ""}, "a text too long": {**new, "body": "x" * 200}}
+        odd |= {"a list for a text": {**new, "body": ["x"]}} if declaration.mends else {}
     else:
         odd = {"above": {**new, "spent": 104}, "below": {**new, "spent": -1}, "far above": {**new, "spent": 10**12}}
         if declaration.mends:
             odd |= {"a gap": {**new, "spent": None}, "no such city": {**new, "city": "xxxxx"}, "no city": {**new, "city": ""}}
             odd |= {"no such label": {**new, "member": "perhaps"}}
+            odd |= {"bytes of no text": {**new, "city": b"\xff"}} if declaration.kind in ("folder", "batches", "query") else {}
         if declaration.neighbours != "replace-one" and not declaration.mends:
             odd |= {"a word for a missing value": {**new, "city": MISSING}}
     return {"usual": rows, **{name: _joined(declaration, rows, one) for name, one in odd.items()}}

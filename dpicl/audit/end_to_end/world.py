@@ -167,7 +167,7 @@ class World:
         self.data.mkdir(exist_ok=True)
         (self.data / "public.csv").write_text("spent,city,member\n10,north,no\n20,south,yes\n")
         names, place = tuple(rows[0]) if rows else columns, self.data / NAME
-        table = pa.table({name: [row[name] for row in rows] for name in names})
+        table = pa.table({} if kind == "texts" else {name: [row[name] for row in rows] for name in names})
         if kind == "csv":
             pa_csv.write_csv(table, place.with_suffix(".csv"), pa_csv.WriteOptions(quoting_style="none"))
         elif kind == "query":

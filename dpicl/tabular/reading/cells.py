@@ -57,7 +57,8 @@ def as_utf8(column: pa.Array) -> pa.Array:
 
 def _text(value: Any) -> str | None:
     if isinstance(value, np.generic):  # a time of numpy's would be a plain number where Python has none as exact
-        value = value.astype("datetime64[us]").item() if value.dtype.kind == "M" else value.item() if value.dtype.kind != "m" else NO_VALUE
+        is_time, value = value.dtype.kind in "mM", (value.astype("datetime64[us]") if value.dtype.kind == "M" else value).item()
+        value = NO_VALUE if is_time and not isinstance(value, date | None) else value
     if value is None or type(value).__name__ in ("NAType", "NaTType"):  # of pandas, which may not be installed
         return None
     if isinstance(value, float) and not isfinite(value):
