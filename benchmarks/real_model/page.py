@@ -56,15 +56,17 @@ def page(lines: Sequence[Answered], abouts: Sequence[About]) -> str:
     found = conditions(lines, MODEL)
     if not found:
         return f"{HEAD}\n{NONE_YET}\n\n{RUN}\n"
-    said, others = directions(found), other_models(lines, MODEL)
+    said, others, most = directions(found), other_models(lines, MODEL), max(one.queries or 0 for one in abouts)
     parts = [
         HEAD,
         *first_sentences(found),
         _papers(said),
         _RULE.format(count=len(found), others=words.listing([_name(one) for one in others])),
     ]
-    parts += [part for dataset, some in groupby(found, lambda one: one.place.dataset) for part in _of_set(dataset, list(some), others)]
-    parts += ["## What the papers find", *_directions(said), "## How it was made", *_made(abouts), RUN]
+    parts += [
+        part for dataset, some in groupby(found, lambda one: one.place.dataset) for part in _of_set(dataset, list(some), others, most)
+    ]
+    parts += ["## What the papers find", *_directions(said), "## How it was made", _made(abouts), RUN]
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
 
 
@@ -81,10 +83,10 @@ def first_sentences(found: Sequence[Condition]) -> Iterator[str]:
         yield f"This model does better without your data: {_listed(worse)}."
     if better:
         yield f"It does better with them: {_listed(better)}."
-    fitted = [(one, max(one.beside["lr"], _or(one.beside["gb"], -1))) for one in private if not math.isnan(one.beside["lr"])]
+    fitted = [one for one in private if not math.isnan(one.beside["gb"])]  # which are released rows
     if fitted:
-        ahead = sum(score > one.accuracy.mean for one, score in fitted)
-        yield f"The better classifier on the same release has more right answers in {ahead} of the {len(fitted)} of tables."
+        ahead = sum(one.beside["lr"] > one.accuracy.mean for one in fitted)
+        yield f"Logistic regression fitted on the same released rows has more right answers in {ahead} of {len(fitted)} conditions."
 
 
 def _papers(said: Sequence[Direction]) -> str:
@@ -126,10 +128,10 @@ def _way(one: Condition) -> str:
     return names.get(place.system) or own.get(place.method, "")
 
 
-def _of_set(dataset: str, found: Sequence[Condition], others: Sequence[str]) -> Iterator[str]:
-    counts = {one.right.shape[2] for one in found}
+def _of_set(dataset: str, found: Sequence[Condition], others: Sequence[str], most: int) -> Iterator[str]:
+    count = found[0].right.shape[2]
     yield f"## {dataset}\n"
-    yield f"{max(counts)} queries{'' if max(counts) >= 300 else ', which are all that there are'}."
+    yield f"{count} queries{', all that the set holds out to ask' if count < most else ''}."
     head = ["shown", "k", "ε", "n × draws", NAMES[MODEL], "averaged", "AUC", "zero-shot", "majority", *map(_name, others), "LR", "GB"]
     rows = [
         [
@@ -167,13 +169,12 @@ def _of_system(one: Direction) -> str:
     return {"icl-invisible-ink": "invisible ink", "raw-rows": "reports as they are"}.get(one.place.system, "")
 
 
-def _made(abouts: Sequence[About]) -> Iterator[str]:
-    for one in abouts:
-        left = " ".join(one.left_out)
-        yield (
-            f"- {one.pipeline}, {_name(one.model)} (digest {one.digest[:12]}), dpicl {one.version}, commit {one.commit}: {one.hours:g} h of processor "
-            f"time.{' ' * bool(left)}{left}"
-        )
+def _made(abouts: Sequence[About]) -> str:
+    return "\n".join(
+        f"- {one.pipeline}, {_name(one.model)} (digest {one.digest[:12]}), dpicl {one.version}, commit {one.commit}: {one.hours:g} h of processor "
+        f"time. {' '.join(one.left_out)}".rstrip()
+        for one in abouts
+    )
 
 
 def table_in_short(lines: Sequence[Answered], abouts: Sequence[About]) -> str:
@@ -217,10 +218,6 @@ def _name(model: str) -> str:
     return NAMES.get(model, model)
 
 
-def _or(value: float, other: float) -> float:
-    return other if math.isnan(value) else value
-
-
 def _number(value: float) -> str:
     return "–" if math.isnan(value) else f"{value:.2f}".removeprefix("0" if value < 1 else "")
 
@@ -236,5 +233,5 @@ def _marked(one: Condition) -> str:
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [head, ["---"] + ["---:"] * (len(head) - 1), *rows]
+    lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)

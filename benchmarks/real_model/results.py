@@ -69,6 +69,9 @@ class About:
     version: str
     digest: str
     hours: float
+    """Of processor time."""
+    queries: int | None
+    """At most so many were asked."""
     left_out: list[str]
 
 
@@ -86,6 +89,7 @@ def collect(run: Path, model: str, folder: Path = RESULTS) -> tuple[Path, Path]:
         manifest["dpicl_version"],
         manifest["model"]["digest"] or "",
         round(sum(timed) / 3600, 2),
+        plan.pipeline.queries,
         manifest["left_out"],
     )
     table, said = (folder / f"{plan.pipeline_name}.{model}.{ending}" for ending in ("csv", "json"))
@@ -165,7 +169,8 @@ def _line(
     unit, right, auc = folder.unit, math.nan, math.nan
     if truth is not None:
         right = float((answers == truth).mean())
-    if scores is not None and truth is not None and not np.isnan(scores).any():
+    # of texts answers are calibrated, and scores are not
+    if scores is not None and truth is not None and folder.method.data == "table":
         auc = rank_auc(log_softmax(scores, axis=1), truth)
     digits = "a" + "".join(map(str, answers))
     return Answered(

