@@ -110,14 +110,8 @@ def run(
 
     many = {"datasets": datasets, "methods": methods, "epsilons": epsilons, "shots": shots, "seeds": seeds}
     lists = {**many, "sampling_rates": sampling_rates}
-    single = {"queries": queries, "draws": draws, "model": named_model(model, dtype, api), "generator": generator}
-    others = {
-        "embedder": embedder,
-        "window": window,
-        "within_hours": within_hours,
-        "anyway": anyway or None,
-        "reports": typed_place(reports),
-    }
+    single = {"queries": queries, "draws": draws, "within_hours": within_hours, "window": window, "generator": generator}
+    others = {"model": named_model(model, dtype, api), "embedder": embedder, "anyway": anyway or None, "reports": typed_place(reports)}
     changes = _given({name: text if text is None else typed_values(text) for name, text in lists.items()} | single | others)
     if as_json and not dry_run:
         raise DpiclError("--json needs --dry-run: what a run came to stands in its folder, in manifest.json and results.csv")
