@@ -50,7 +50,7 @@ class Habits:
     key: str = ""
     apis: tuple[str, ...] = ("completions", "chat")
     echo: str = "repeats"
-    """`repeats`, `ignores`, `refuses` (status 400) or `breaks` (status 500)."""
+    """`repeats`, `again` (each token has the chance that it comes once more), `ignores`, `refuses` (status 400) or `breaks` (status 500)."""
     logprobs: str = "lists"
     """`lists`, `content` (a chat's shape everywhere) or `none`."""
     most_top: int = 20
@@ -240,12 +240,15 @@ class EndpointServer:
 
     def _completion(self, asked: Json) -> Json:
         text, top = asked["prompt"], asked.get("logprobs", 0)
-        echo = asked.get("echo") and self.habits.echo == "repeats"
+        echo = asked.get("echo") and self.habits.echo in ("repeats", "again")
         likely = self._next(text, " ", top)
         said, end = self._said(asked, likely)
         choice: Json = {"index": 0, "text": text + said if echo else said, "finish_reason": end, "logprobs": None}
         if top and self.habits.logprobs != "none":
             pairs = self.speaker.read(text) if echo else []
+            if self.habits.echo == "again":  # as llama-cpp-python does where a model has no start token
+                ends = [sum(len(token) for token, _ in pairs[: place + 1]) for place in range(len(pairs))]
+                pairs = [(token, truth(text[:end], token)) for (token, _), end in zip(pairs, ends, strict=True)]
             choice["logprobs"] = self._written([*pairs, likely[0]], [likely] if not echo else [{}, likely])
         return choice
 

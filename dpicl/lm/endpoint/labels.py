@@ -26,7 +26,7 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, combinations
 from typing import Any
 
 from dpicl.errors import ModelError
@@ -40,6 +40,8 @@ LEAST_MASS = 1e-9
 """Probability that is taken to be left where the listed ones add up to one or, rounded, more."""
 AGREEMENT = 0.05
 """Nats by which a server's two ways of scoring may differ: half precision rounds."""
+_COMPARED = 5
+"""Likeliest tokens of which an echo is compared; more are not listed everywhere."""
 Listed = dict[str, float]
 """The likeliest next pieces of a text, with their log-probabilities."""
 _SILENT = "the reply has no log-probabilities"
@@ -115,18 +117,41 @@ class LabelRequester(Requester[LabelRequest]):
         return await self._send(request.prompt, request.labels, lambda reply: score(reply, labels))
 
     async def public_answers(self, repeats: int) -> list[Answer]:
-        """See `Requester.public_answers`; where a server scores in two ways, both must say the same.
+        """See `Requester.public_answers`; where a server scores in two ways, both must say the same, or at least rank tokens alike.
 
         Raises:
             ModelError: they do not, or the first lists no label.
         """
         answers = await super().public_answers(repeats)
+        if self.mode.kind == "echo" and not self.mode.top:
+            await self._check_order()
         if self.mode.kind == "echo" and self.mode.top:
             echoed = await self._echoed(self.public, [1] * len(self.public.labels), [None] * len(self.public.labels))
             pairs = zip(await self._listed(self.public), echoed.scores, strict=True)
             if not all(one is not None and abs(one - two) < AGREEMENT for one, two in pairs):
                 raise ModelError(f"model {self.client.spec.name!r}: listed tokens and an echo differ; expected the same log-probabilities")
         return answers
+
+    async def _check_order(self) -> None:
+        """Whether an echo gives likelier words more; llama-cpp-python's gives each token the chance that it comes once more.
+
+        Lists may be those after a temperature, which leaves their order.
+
+        Raises:
+            ModelError: it does not.
+        """
+        text = self.public.prompt.rstrip()
+        listed = await self._send(text, (), listed_tokens, listed=_COMPARED)
+        words = {token: logprob for token, logprob in listed.items() if token.strip().isalnum()}
+        apart = {token: logprob for token, logprob in words.items() if token.startswith(" ")}
+        pairs = []
+        for word, logprob in (apart or {f" {token}": logprob for token, logprob in words.items()}).items():
+            echoed = partial(echoed_score, text=text + word, label_tokens=1, counted=1)
+            pairs.append((logprob, await self._send(text + word, (), echoed, echo=True)))
+        pairs.sort()
+        for (less, first), (more, second) in combinations(pairs, 2):
+            if less < more - AGREEMENT and first > second + AGREEMENT:
+                raise ModelError(f"model {self.client.spec.name!r}: an echo ranks words otherwise than a list; expected the same order")
 
     def _label_tokens(self, request: LabelRequest) -> list[tuple[str, ...]]:
         return [self.tokens[prompt_ending(request.prompt), label] for label in request.ended]
@@ -172,17 +197,19 @@ class LabelRequester(Requester[LabelRequest]):
         """See `Requester.fixed`."""
         return equal_scores(outcome, len(request.labels))
 
-    async def _send(self, text: str, labels: Sequence[str], read: Callable[[Reply], T], *, echo: bool = False) -> T:
-        """One request for scores."""
-        mode = self.mode
+    async def _send(
+        self, text: str, labels: Sequence[str], read: Callable[[Reply], T], *, echo: bool = False, listed: int | None = None
+    ) -> T:
+        """One request for scores; `listed` likeliest tokens, by default the mode's."""
+        mode, top = self.mode, self.mode.top if listed is None else listed
         written = max([GENERATED_TOKENS, *(len(label.encode()) for label in labels)]) if mode.kind in ("choice", "generated") else 1
         body: dict[str, Any] = {"temperature": 0, mode.limit: written}
         if mode.api == "completions":
             body |= {"prompt": text}
-            body |= {"echo": True, "logprobs": 1} if echo else {"logprobs": mode.top} if mode.top else {}
+            body |= {"echo": True, "logprobs": 1} if echo else {"logprobs": top} if top else {}
         else:
             body |= {"messages": chat_messages(text, labels)}
-            body |= {"logprobs": True, "top_logprobs": mode.top} if mode.top else {}
+            body |= {"logprobs": True, "top_logprobs": top} if top else {}
         body |= {"structured_outputs": {"choice": [label.strip() for label in labels]}} if mode.kind == "choice" else {}
         return await self.send(body, read)
 
