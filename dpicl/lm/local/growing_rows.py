@@ -89,18 +89,18 @@ class _Chunk:
     cache: Cache = field(default_factory=lambda: Cache(layer_class_to_replicate=PreallocatedCacheLayer))
 
     @torch.inference_mode()
-    def read(self, reader: Reader, new: Sequence[Tokens]) -> torch.Tensor:
-        """Logits after these further tokens of each row, shape (rows, vocabulary); as many of each, but for the first time."""
+    def read(self, reader: Reader, new: Sequence[Tokens], among: torch.Tensor | None = None) -> torch.Tensor:
+        """Logits after these further tokens of each row, shape (rows, tokens): see `LastLogits`; as many of each, but for the first time."""
         own, most = pass_of(reader.model, self.own_pass), max(map(len, new))
         if own is not None and not self.width:
             logits = read_beginnings(own, new, self.cache, token_budget=reader.token_budget)
         elif own is not None and most == 1:
-            logits = read_newest(own, [token for (token,) in new], self.lengths, self.cache)
+            logits, among = read_newest(own, [token for (token,) in new], self.lengths, self.cache, among), None
         else:
             logits = self._by_transformers(reader, new)
         self.width += most
         self.lengths = self.lengths + [len(tokens) for tokens in new]
-        return logits
+        return logits if among is None else logits[:, among]
 
     def _by_transformers(self, reader: Reader, new: Sequence[Tokens]) -> torch.Tensor:
         padded = pad_left(new)
@@ -136,7 +136,7 @@ class GrowingRows:
         self._reader, self._own_pass, self._chunks = reader, own_pass, list[_Chunk]()
         self._most_columns = CPU_BYTES // token_bytes if reader.device.type == "cpu" else None
 
-    def after(self, rows: Rows) -> Iterator[tuple[list[Key], torch.Tensor]]:
+    def after(self, rows: Rows, among: torch.Tensor | None = None) -> Iterator[tuple[list[Key], torch.Tensor]]:
         """See `vote_reader.LastLogits`; a row that was read before begins with what was read of it.
 
         Raises:
@@ -155,20 +155,20 @@ class GrowingRows:
                 lines = list(range(len(lines)))
             of_line, nothing = dict(zip(lines, new, strict=True)), (0,) * len(new[0])
             read = [of_line.get(line, nothing) for line in range(len(chunk.keys))]
-            logits = next(run_with_oom_retry([chunk], lambda _, chunk=chunk, read=read: chunk.read(self._reader, read)))  # type: ignore[misc]
+            logits = next(run_with_oom_retry([chunk], lambda _, chunk=chunk, read=read: chunk.read(self._reader, read, among)))  # type: ignore[misc]
             keys = [chunk.keys[line] for line in lines]
             for key in keys:
                 del waiting[key]
             yield keys, logits if len(lines) == len(chunk.keys) else logits[lines]
-        yield from self._begin(waiting)
+        yield from self._begin(waiting, among)
 
-    def _begin(self, rows: Rows) -> Iterator[tuple[list[Key], torch.Tensor]]:
+    def _begin(self, rows: Rows, among: torch.Tensor | None) -> Iterator[tuple[list[Key], torch.Tensor]]:
         """Rows from their beginning: they are kept as long as there is room."""
         keys = sorted(rows, key=lambda key: (rows[key], key))
 
         def begin(lines: Sequence[int]) -> tuple[_Chunk, torch.Tensor]:
             chunk = _Chunk([keys[line] for line in lines], np.zeros(len(lines), dtype=np.int64), self._own_pass)
-            return chunk, chunk.read(self._reader, [rows[key] for key in chunk.keys])
+            return chunk, chunk.read(self._reader, [rows[key] for key in chunk.keys], among)
 
         left: list[Key] = []
         for batch in plan_batches([len(rows[key]) for key in keys], BUDGETS * self._reader.token_budget):
@@ -181,7 +181,7 @@ class GrowingRows:
             for chunk, logits in run_with_oom_retry(batch, begin):
                 self._chunks.append(chunk)
                 yield chunk.keys, logits
-        yield from read_fresh(self._reader, {key: rows[key] for key in left})
+        yield from read_fresh(self._reader, {key: rows[key] for key in left}, among)
 
 
 def token_bytes(reader: Reader) -> int | None:
@@ -238,10 +238,10 @@ class CachedSession:
         read: list[tuple[list[Key], torch.Tensor]] = []
         if (kept := self._public) is not None:
 
-            def public(rows: Rows) -> Iterator[tuple[list[Key], torch.Tensor]]:
+            def public(rows: Rows, among: torch.Tensor | None) -> Iterator[tuple[list[Key], torch.Tensor]]:
                 """Once in a step."""
                 if not read:
-                    read.extend(kept(rows))
+                    read.extend(kept(rows, among))
                 yield from read
 
             try:

@@ -1,8 +1,8 @@
 """A Llama's pass over a packed row on a CPU, by its own weights, without what nobody asks for.
 
 A small model's time goes to many small steps between its products. Here the last layer works for the tokens that are asked for
-alone, positions are turned in place, and no module is called. `reading_mode.find` takes it where it gives what plain
-prompts give.
+alone, positions are turned in place, and no module is called. Weights are laid out once as oneDNN multiplies by them, which a product
+otherwise does anew each time. `reading_mode.find` takes it where it gives what plain prompts give.
 
     h <- E[tokens];  for every layer:   h <- h + O attend(R Q n(h), R K n(h), V n(h));   h <- h + D (silu(G n(h)) U n(h))
     logits = L n(h)
@@ -22,14 +22,22 @@ from dpicl.lm.local.tree_attention import Plan
 
 _TURNS = ("default", "llama3")
 """Kinds of rotary positions that a token's position alone decides, whatever else is read."""
+LAID_OUT_BYTES = 1 << 30
+"""Of weights that are held twice; those of larger models are multiplied by as they are."""
+_LEAST_PRODUCTS = 1 << 21
+"""Of numbers: for fewer, the call of oneDNN takes longer than it spares."""
+_ROWS = 64
+"""What the layout is for; it hardly depends on it."""
 
 
 class LlamaPass:
-    """See `of`; the weights are the model's own and no copies. A part that is put in later is not seen: a model stays as it was loaded."""
+    """See `of`. A part that is put in later is not seen: a model stays as it was loaded."""
 
     def __init__(self, model: Any) -> None:
         self.model, self._layers, self._config = model, list(model.model.layers), model.config
         self._parts = list(model.modules())
+        small = sum(weight.nbytes for weight in model.parameters()) <= LAID_OUT_BYTES
+        self._lays_out, self._laid_out = small and torch._C._has_mkldnn, dict[Any, torch.Tensor]()
         self._turns: tuple[torch.Tensor, torch.Tensor] | None = None
 
     @classmethod
@@ -46,26 +54,38 @@ class LlamaPass:
         """See `tree_reader.Pass`."""
         return any(part._forward_pre_hooks or part._forward_hooks for part in self._parts)
 
-    def __call__(self, plan: Plan, tokens: torch.Tensor, positions: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
+    def __call__(
+        self, plan: Plan, tokens: torch.Tensor, positions: torch.Tensor, wanted: torch.Tensor, among: torch.Tensor | None = None
+    ) -> torch.Tensor:
         """See `tree_reader.Pass`."""
         model, asked = self.model.model, plan.asked
         hidden = embedding(tokens, model.embed_tokens.weight)
         cos, sin = (table[positions] for table in self._tables(plan.longest))
         for number, layer in enumerate(self._layers):
             normed, attention = _normed(layer.input_layernorm, hidden), layer.self_attn
-            key = _turned(self._heads(linear(normed, attention.k_proj.weight)), cos, sin)
-            value = self._heads(linear(normed, attention.v_proj.weight))
+            key = _turned(self._heads(self._times(normed, attention.k_proj)), cos, sin)
+            value = self._heads(self._times(normed, attention.v_proj))
             if number == plan.last:
                 hidden, normed, cos, sin = hidden[asked], normed[asked], cos[asked], sin[asked]
-            query = _turned(self._heads(linear(normed, attention.q_proj.weight)), cos, sin)
+            query = _turned(self._heads(self._times(normed, attention.q_proj)), cos, sin)
             attend = plan.attend_last if number == plan.last else plan.attend
             attended = attend(query, plan.bank(number, (key, value)), attention.scaling)[0].transpose(0, 1).flatten(1)
-            hidden = hidden + linear(attended, attention.o_proj.weight)
+            hidden = hidden + self._times(attended, attention.o_proj)
             normed, mlp = _normed(layer.post_attention_layernorm, hidden), layer.mlp
-            gate = silu(linear(normed, mlp.gate_proj.weight)).mul_(linear(normed, mlp.up_proj.weight))
-            hidden = hidden + linear(gate, mlp.down_proj.weight)
+            gate = silu(self._times(normed, mlp.gate_proj)).mul_(self._times(normed, mlp.up_proj))
+            hidden = hidden + self._times(gate, mlp.down_proj)
         places = torch.searchsorted(asked, wanted)
-        return linear(_normed(model.norm, hidden[places]), self.model.lm_head.weight)
+        states, head = _normed(model.norm, hidden[places]), self.model.lm_head
+        return self._times(states, head) if among is None else linear(states, head.weight[among])
+
+    def _times(self, states: torch.Tensor, part: Any) -> torch.Tensor:
+        """A linear layer's product."""
+        if not self._lays_out or len(states) * part.weight.numel() < _LEAST_PRODUCTS:
+            return linear(states, part.weight)
+        if part not in self._laid_out:
+            self._laid_out[part] = torch.ops.mkldnn._reorder_linear_weight(part.weight.detach(), _ROWS)
+        product: torch.Tensor = torch.ops.mkldnn._linear_pointwise(states, self._laid_out[part], None, "none", [], "")
+        return product
 
     def _heads(self, states: torch.Tensor) -> torch.Tensor:
         """From (tokens, heads of some width) to (1, heads, tokens, width)."""

@@ -144,15 +144,16 @@ def read_beginnings(own: Pass, rows: Sequence[Tokens], cache: Cache, *, token_bu
     return torch.cat(logits)
 
 
-def read_newest(own: Pass, tokens: Sequence[int], lengths: np.ndarray, cache: Cache) -> torch.Tensor:
+def read_newest(own: Pass, tokens: Sequence[int], lengths: np.ndarray, cache: Cache, among: torch.Tensor | None = None) -> torch.Tensor:
     """Logits after one more token of each row, shape (rows, vocabulary).
 
     Args:
         lengths: of rows before, as far as the cache holds them.
+        among: ids of tokens: only of these, shape (rows, tokens).
     """
     asked, positions = torch.arange(len(tokens)), torch.from_numpy(lengths)
     plan = _Newest(cache, _ToOwnRow(lengths + 1), asked, _last_layer(own), int(lengths.max()) + 1)
-    return own(plan, torch.tensor(tokens), positions, asked)
+    return own(plan, torch.tensor(tokens), positions, asked, among)
 
 
 def _last_layer(own: Pass) -> int:

@@ -41,12 +41,15 @@ class Pass(Protocol):
     def is_watched(self) -> bool:
         """Whether something is to be told of the model's forward passes."""
 
-    def __call__(self, plan: Plan, tokens: torch.Tensor, positions: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
+    def __call__(
+        self, plan: Plan, tokens: torch.Tensor, positions: torch.Tensor, wanted: torch.Tensor, among: torch.Tensor | None = None
+    ) -> torch.Tensor:
         """Logits at places in the row, shape (wanted, vocabulary).
 
         Args:
             tokens, positions: shape (tokens,).
             wanted: ascending, each one of the plan's `asked`.
+            among: ids of tokens: only of these, shape (wanted, tokens).
         """
 
 
@@ -141,12 +144,14 @@ class _Reader:
         self._path, self._memory = path, plan.remembered
         return [owners for _, owners in wanted], logits.to(self._device)
 
-    def _by_transformers(self, plan: Reading, tokens: torch.Tensor, positions: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
+    def _by_transformers(
+        self, plan: Reading, tokens: torch.Tensor, positions: torch.Tensor, wanted: torch.Tensor, among: torch.Tensor | None = None
+    ) -> torch.Tensor:
         """See `Pass`."""
         row, options = tokens.unsqueeze(0), {"logits_to_keep": wanted, "use_cache": False}
         with reading(plan):
             logits: torch.Tensor = self._model(input_ids=row, position_ids=positions.unsqueeze(0), **options).logits[0]
-        return logits
+        return logits if among is None else logits[:, among]
 
     def _row(self, numbers: Sequence[int]) -> torch.Tensor:
         return torch.tensor(numbers, dtype=torch.long, device=self._device)

@@ -25,11 +25,16 @@ from dpicl.lm.votes.voting import VoteRequest, VoteRule, Votes, check_public, fi
 _ROWS_AT_ONCE = 64
 """Rows of a large vocabulary in float64 would fill a GPU's memory; many of a small one, a processor's cache."""
 
+_FEW = 8
+"""So many times fewer than the vocabulary are few."""
 Key = tuple[int, int]
 """A row: the number of its request, and its number among the request's distinct voters."""
 Rows = Mapping[Key, Tokens]
-LastLogits = Callable[[Rows], Iterator[tuple[list[Key], torch.Tensor]]]
-"""Reads every row once, in any order: keys and logits of what follows them, shape (keys, vocabulary), on the device."""
+LastLogits = Callable[[Rows, torch.Tensor | None], Iterator[tuple[list[Key], torch.Tensor]]]
+"""Reads every row once, in any order: keys and logits of what follows them, shape (keys, vocabulary), on the device.
+
+Where ids of tokens are given, ascending, only theirs: shape (keys, tokens).
+"""
 
 
 @dataclass(frozen=True)
@@ -56,7 +61,7 @@ class Reader:
     own_pass: Pass | None = None
 
 
-def read_fresh(reader: Reader, rows: Rows) -> Iterator[tuple[list[Key], torch.Tensor]]:
+def read_fresh(reader: Reader, rows: Rows, among: torch.Tensor | None = None) -> Iterator[tuple[list[Key], torch.Tensor]]:
     """Every distinct row from its beginning, see `LastLogits`; what is read together follows from the set of rows alone."""
     keys: dict[Tokens, list[Key]] = {}
     for key, row in rows.items():
@@ -64,7 +69,8 @@ def read_fresh(reader: Reader, rows: Rows) -> Iterator[tuple[list[Key], torch.Te
     distinct = sorted(keys)
     for places, logits in reader.read(distinct, [(len(row) - 1,) for row in distinct]):
         owners = [(line, key) for line, (row, _) in enumerate(places) for key in keys[distinct[row]]]
-        yield [key for _, key in owners], logits[[line for line, _ in owners]]
+        lines = [line for line, _ in owners]
+        yield [key for _, key in owners], logits[lines] if among is None else logits[lines][:, among]
 
 
 def distinct_voters(reader: Reader, request: VoteRequest) -> list[tuple[Tokens, int]]:
@@ -91,9 +97,9 @@ def count_votes(
     check_public(prompts.values(), name=reader.name, context=reader.context)
     distinct = distinct or {number: distinct_voters(reader, request) for number, request in requests.items()}
     fresh, count = partial(read_fresh, reader), _Count(reader, requests, rule, distinct)
-    for keys, logits in (public or fresh)(prompts):
+    for keys, logits in (public or fresh)(prompts, None):
         count.public(keys, logits)
-    for keys, logits in (voters or fresh)(count.readable):
+    for keys, logits in (voters or fresh)(count.readable, count.among):
         count.voters(keys, logits)
     return count.votes()
 
@@ -140,10 +146,23 @@ class _Count:
     def _add(self, lines: torch.Tensor, logits: torch.Tensor, repeats: torch.Tensor) -> None:
         """The votes of rows that each count so often, at the candidates of their request."""
         for some, of_rows, weights in zip(*(torch.split(one, _ROWS_AT_ONCE) for one in (lines, logits, repeats)), strict=True):
-            chosen, present = self._padded.index_select(0, some), None if self._present is None else self._present.index_select(0, some)
+            chosen, present = self._columns.index_select(0, some), None if self._present is None else self._present.index_select(0, some)
             public = self._padded_publics.index_select(0, some) if self._rule.kind == "difference" else None
             votes = whole_votes(of_rows.gather(1, chosen), self._rule, torch, public, present)
             self._sums.index_add_(0, some, votes * weights.unsqueeze(1) if (weights > 1).any() else votes)
+
+    @cached_property
+    def among(self) -> torch.Tensor | None:
+        """All candidates, ascending, where they are few: no other token of a voter counts."""
+        if not self._lines:
+            return None
+        candidates: torch.Tensor = torch.unique(self._padded)
+        return candidates if _FEW * len(candidates) <= self._reader.vocabulary else None
+
+    @cached_property
+    def _columns(self) -> torch.Tensor:
+        """Of the candidates of every request in voters' logits."""
+        return self._padded if self.among is None else torch.searchsorted(self.among, self._padded)
 
     @cached_property
     def _padded(self) -> torch.Tensor:

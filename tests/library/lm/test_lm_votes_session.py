@@ -154,12 +154,12 @@ def test_what_becomes_of_the_voters_changes_nothing_of_how_public_prompts_are_re
     count = growing_rows.count_votes
 
     def watched(reader: Any, asked: Any, rule: Any, public: Any = None, voters: Any = None, *further: Any) -> Any:
-        def seen(rows: Any) -> Any:
-            read = list(public(rows))
+        def seen(rows: Any, among: Any) -> Any:
+            read = list(public(rows, among))
             counts[-1] += [logits for _, logits in read]
             return iter(read)
 
-        def failing(rows: Any) -> Any:
+        def failing(rows: Any, among: Any) -> Any:
             raise torch.OutOfMemoryError
 
         counts.append([])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from transformers import Cache, LlamaConfig, LlamaForCausalLM
 
+from dpicl.lm.local import llama_pass, vote_reader
 from dpicl.lm.local.batching import pieces_within
 from dpicl.lm.local.growing_rows import PreallocatedCacheLayer, steps_of, token_bytes
 from dpicl.lm.local.llama_pass import LlamaPass
@@ -19,6 +21,7 @@ from dpicl.lm.local.row_pass import read_beginnings, read_newest
 from dpicl.lm.local.transformers_backend import TransformersScorer
 from dpicl.lm.local.tree_attention import Plan, Reading
 from dpicl.lm.local.tree_reader import Pass
+from dpicl.lm.votes.voting import VoteRule
 from tests.library.vote_models import RULE, SMALL, assert_alike, opened, tiny_model, vote_requests
 
 torch.set_num_threads(1)  # small batches on a busy machine
@@ -33,10 +36,12 @@ class Counted:
     def __init__(self, own: Pass, moved: int = 0) -> None:
         self.model, self._own, self._moved, self.read = own.model, own, moved, list[int]()
 
-    def __call__(self, plan: Plan, tokens: torch.Tensor, positions: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
+    def __call__(
+        self, plan: Plan, tokens: torch.Tensor, positions: torch.Tensor, wanted: torch.Tensor, among: torch.Tensor | None = None
+    ) -> torch.Tensor:
         self.read.append(len(tokens))
         is_step = not isinstance(plan, Reading) and len(plan.asked) == len(tokens)
-        return self._own(plan, tokens, positions - self._moved if is_step else positions, wanted)
+        return self._own(plan, tokens, positions - self._moved if is_step else positions, wanted, among)
 
 
 @pytest.fixture(scope="module")
@@ -58,12 +63,40 @@ def test_whole_rows_and_then_a_token_of_each_give_what_plain_rows_give(
     rng, own, cache = np.random.default_rng(seed), LlamaPass.of(llama), Cache(layer_class_to_replicate=PreallocatedCacheLayer)
     assert own is not None
     rows = [tuple(rng.integers(0, VOCABULARY, length + 3).tolist()) for length in lengths]
+    some = torch.tensor([0, 7, VOCABULARY - 1])
     with torch.inference_mode():
         read = [read_beginnings(own, [row[:-3] for row in rows], cache, token_budget=budget)]
-        read += [read_newest(own, [row[step] for row in rows], np.array(lengths) + 3 + step, cache) for step in (-3, -2, -1)]
+        read += [read_newest(own, [row[step] for row in rows], np.array(lengths) + 3 + step, cache) for step in (-3, -2)]
+        few = read_newest(own, [row[-1] for row in rows], np.array(lengths) + 2, cache, some)
         for line, row in enumerate(rows):
             plain: Any = llama(torch.tensor([row])).logits[0, -4:]
-            assert torch.allclose(torch.stack([logits[line] for logits in read]), plain, atol=1e-4)
+            assert torch.allclose(torch.stack([logits[line] for logits in read]), plain[:-1], atol=1e-4)
+            assert torch.allclose(few[line], plain[-1, some], atol=1e-4)
+
+
+@pytest.mark.parametrize("rule", [RULE, replace(RULE, kind="logit", clip=10.0)])
+def test_that_only_candidates_of_voters_are_predicted_changes_no_vote(
+    writer: TransformersScorer, rule: VoteRule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requests, told = vote_requests(writer), []
+    for times in (0, 10**9):  # so many times fewer than the vocabulary candidates are at most: always, and never
+        monkeypatch.setattr(vote_reader, "_FEW", times)
+        session = writer.session(requests, rule)
+        told.append([session.vote([(step,) for _ in requests]) if step else session.vote([(), (), ()]) for step in (0, 3, 5)])
+    for one, other in zip(*told, strict=True):
+        assert_alike(one, other)
+
+
+def test_weights_that_are_laid_out_predict_the_same(llama: LlamaForCausalLM, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(llama_pass, "_LEAST_PRODUCTS", 0)
+    own, rows = LlamaPass.of(llama), [tuple(range(1, 9)), (4, 3, 2)]
+    monkeypatch.setattr(llama_pass, "LAID_OUT_BYTES", 0)
+    plain = LlamaPass.of(llama)
+    assert own is not None and plain is not None
+    with torch.inference_mode():
+        caches = [Cache(layer_class_to_replicate=PreallocatedCacheLayer) for _ in range(2)]
+        one, other = (read_beginnings(each, rows, cache, token_budget=99) for each, cache in zip((own, plain), caches, strict=True))
+    assert own._laid_out and not plain._laid_out and torch.allclose(one, other, atol=1e-5)
 
 
 def test_voters_of_a_llama_are_read_by_its_own_pass(writer: TransformersScorer) -> None:
