@@ -80,7 +80,7 @@ PEERS := .venv-peers
 peers: $(PEERS)/.ready ## install the packages that make bench TOPIC=peers compares with, apart from dpicl's
 $(PEERS)/.ready: benchmarks/peers/requirements.txt
 	@test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
-	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r benchmarks/peers/requirements.txt
+	CMAKE_ARGS=-DLLAVA_BUILD=OFF $(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r benchmarks/peers/requirements.txt
 	@touch $@
 
 schema: $(READY) ## write the JSON schemas of contracts and their suites of Great Expectations again
