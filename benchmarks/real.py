@@ -13,6 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from benchmarks import real_speed
 from benchmarks.figures import Figures, bench, children, sized
 from dpicl.engine.settings import Settings
 from dpicl.lm.local.gguf_file import SMOLLM2
@@ -56,7 +57,7 @@ def asked_again(figures: Figures) -> None:
         figures.at_most("second-ask-processor", processor, AGAIN_PROCESSOR_SECONDS, " s")
 
 
-PARTS = (fetched, asked_again)
+PARTS = (fetched, asked_again, real_speed.measure)
 
 if __name__ == "__main__":
     bench(PARTS)
