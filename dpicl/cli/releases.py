@@ -36,6 +36,10 @@ from dpicl.cli.terminal import check_state, errors, say
 from dpicl.engine.settings import Settings
 from dpicl.errors import DpiclError
 
+_Calibrate = Annotated[
+    bool | None,
+    typer.Option(help="Calibrate each prompt's label by texts without content behind its own rows. Default: as the contract says."),
+]
 _Shots = Annotated[
     int | None,
     typer.Option(
@@ -157,10 +161,7 @@ def ask(
     subsets: Annotated[int | None, typer.Option(help="Number of prompts for each query. Default: the contract's.")] = None,
     similarity: Similarity = None,
     participations: Participations = None,
-    calibrate: Annotated[
-        bool | None,
-        typer.Option(help="Calibrate each prompt's label by texts without content behind its own rows. Default: as the contract says."),
-    ] = None,
+    calibrate: _Calibrate = None,
     again: Annotated[bool, typer.Option("--again", help="Charge another --count queries when the current ones are used up.")] = False,
     period: Period = None,
 ) -> None:
