@@ -182,13 +182,8 @@ def ask(
         raise DpiclError("--draws draws from released demonstrations; expected --demos: another draw of private rows would be charged")
     else:
         texts = read_queries(query, queries)
-        options = {
-            "aggregation": aggregation,
-            "subsets": subsets,
-            "similarity": similarity,
-            "participations": participations,
-            "calibrate": calibrate,
-        }
+        options = {"aggregation": aggregation, "subsets": subsets, "similarity": similarity}
+        options |= {"participations": participations, "calibrate": calibrate}
         request = request_of(
             contract,
             epsilon=epsilon,
