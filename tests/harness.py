@@ -476,8 +476,8 @@ def said(capture: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 def talk(err: str) -> list[str]:
-    """Lines on standard error but those that say, now and then, how far a command is."""
-    return [line for line in err.splitlines() if not re.search(r", \d+ (s|min)$", line)]
+    """Lines on standard error but those that say, now and then, how far a command is, or that a model is opened and checked."""
+    return [line for line in err.splitlines() if not re.search(r", \d+ (s|min)$|^model \S+: (opening it|.*, once)$", line)]
 
 
 def call_main(arguments: Sequence[str], capture: pytest.CaptureFixture[str]) -> tuple[int, str]:

@@ -159,7 +159,8 @@ def test_a_contract_that_is_not_filled_in_stands_in_nobodys_way(place: Place, ca
     said(capsys, "protect", "breast_cancer", "--epsilon", "1", "--shots", "2", "--out", str(out))
     (place.root / "rows.csv").write_text(_asked_row())
     asked = ("ask", "--demos", str(out), "--queries", str(place.root / "rows.csv"), "--model", "tiny")
-    assert call_main(asked, capsys) == (0, "")
+    code, told = call_main(asked, capsys)
+    assert code == 0 and "refused" not in told
 
 
 def _asked_row() -> str:

@@ -30,6 +30,7 @@ from itertools import accumulate, combinations
 from typing import Any
 
 from dpicl.errors import ModelError
+from dpicl.lm.endpoint.failures import Unanswered
 from dpicl.lm.endpoint.protocol import GENERATED_TOKENS, Answer, GarbledError, Outcome, Reply, Request, chat_messages, public_prompt
 from dpicl.lm.endpoint.requester import Requester, T
 from dpicl.lm.requests import line_end, overlap, prompt_ending
@@ -135,13 +136,17 @@ class LabelRequester(Requester[LabelRequest]):
     async def _check_order(self) -> None:
         """Whether an echo gives likelier words more; llama-cpp-python's gives each token the chance that it comes once more.
 
-        Lists may be those after a temperature, which leaves their order.
+        Lists may be those after a temperature, which leaves their order. Of a server that lists fewer words nothing can be compared.
 
         Raises:
             ModelError: it does not.
         """
         text = self.public.prompt.rstrip()
-        listed = await self._send(text, (), listed_tokens, listed=_COMPARED)
+        try:
+            listed = await self._send(text, (), listed_tokens, listed=_COMPARED)
+        except Unanswered:
+            self.client.limiter.failures = 0
+            return
         words = {token: logprob for token, logprob in listed.items() if token.strip().isalnum()}
         apart = {token: logprob for token, logprob in words.items() if token.startswith(" ")}
         pairs = []

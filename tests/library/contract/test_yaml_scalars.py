@@ -102,7 +102,7 @@ def test_messages_carry_no_control_or_direction_marks(tmp_path: Path) -> None:
     with pytest.raises(DeclarationError) as caught:
         load_contract(tmp_path / "shop.yaml")
     assert str(caught.value).isprintable()
-    assert str(DpiclError("a\x1b[0m\u2066b\nc")) == r"a\x1b[0m\u2066b\nc"
+    assert str(DpiclError("a\x1b[0m\u2066b\nc")) == r"a\u001b[0m\u2066b\nc"
 
 
 @pytest.mark.parametrize(

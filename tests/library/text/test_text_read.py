@@ -185,7 +185,7 @@ COLUMNS: dict[str, tuple[bytes, str, str]] = {
     "a column twice": (b"class,head,body,body\ngood,h,a,b\n", "x.csv", "expected a column for every field, each once"),
     "ragged rows": (b"class,head,body\ngood,h\n", "x.csv", "some rows are ragged; expected 3 fields in each (1 of 1 rows)"),
     "nested Parquet": (parquet_bytes(body=[{"a": SECRET}] * 3), "x.parquet", "field 'body' is not text (3 values)"),
-    "bytes in Parquet": (parquet_bytes(body=[b"\xff"] * 3), "x.parquet", "field 'body' holds no text"),
+    "bytes in Parquet": (parquet_bytes(body=[b"\xff"] * 3), "x.parquet", "field 'body' is not text (3 values)"),
     "nulls in Parquet": (parquet_bytes(body=pa.array([None, "b", None])), "x.parquet", "field 'body' is missing (2 values)"),
     "damaged Parquet": (parquet_bytes()[:-9], "x.parquet", "is not a complete Parquet file"),
 }
