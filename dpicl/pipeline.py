@@ -23,9 +23,13 @@ Chosen = TypeVar("Chosen", bound=Frozen)
 
 
 class CommonOptions(Frozen):
-    """Options of all methods, of which there are none today."""
+    """Options of all methods."""
 
     former: ClassVar[dict[str, Any]] = {"calibrate": False}
+    later: ClassVar[tuple[str, ...]] = ("same_shots",)
+
+    same_shots: bool = False
+    """Whether all queries of a draw are shown the same shots, which a model reads once, where each would have shots of its own; of tables."""
 
 
 LEAST_EPSILON = 1e-6

@@ -22,6 +22,7 @@ from dpicl.engine.collect import MANIFEST
 from dpicl.engine.files import read_arrays, read_json
 from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.run_folder import read_plan
+from dpicl.engine.running_time import not_run
 from dpicl.engine.settings import Settings
 from dpicl.engine.state_home import KEY, LEDGER
 from dpicl.engine.table_files import read_table
@@ -101,7 +102,7 @@ def _run_facts(folder: Path, home: Path) -> RunFacts | None:
         return None
     units = plan.units
     done = sum((folder / "units" / key / RESULTS).exists() for key in units)
-    ended = done == len(units) and _stamp(folder) is not None
+    ended = done + sum(map(len, not_run(folder, plan).values())) == len(units) and _stamp(folder) is not None
     tokens: Counter[str] = Counter()  # of served models only
     for path in folder.glob("units/*/scored/[0-9]*.json"):
         tally = read_json(path)

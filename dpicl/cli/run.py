@@ -65,6 +65,13 @@ _Draws = Annotated[
     ),
 ]
 
+_Within = Annotated[
+    float | None,
+    typer.Option(
+        metavar="HOURS", help="Of benchmarks: begin no further seed of a data set after so many hours of running, in all sittings."
+    ),
+]
+
 
 def run(
     pipeline: _Pipeline = None,
@@ -92,6 +99,7 @@ def run(
     as_json: PricesAsJson = False,
     period: Period = None,
     window: Window = None,
+    within_hours: _Within = None,
     reports: ReportsPlace = None,
     anyway: Anyway = False,
     executor: _Executor = None,
@@ -102,8 +110,8 @@ def run(
 
     many = {"datasets": datasets, "methods": methods, "epsilons": epsilons, "shots": shots, "seeds": seeds}
     lists = {**many, "sampling_rates": sampling_rates}
-    single = {"queries": queries, "draws": draws, "model": named_model(model, dtype, api), "generator": generator}
-    others = {"embedder": embedder, "window": window, "anyway": anyway or None, "reports": typed_place(reports)}
+    single = {"queries": queries, "draws": draws, "within_hours": within_hours, "window": window, "generator": generator}
+    others = {"model": named_model(model, dtype, api), "embedder": embedder, "anyway": anyway or None, "reports": typed_place(reports)}
     changes = _given({name: text if text is None else typed_values(text) for name, text in lists.items()} | single | others)
     if as_json and not dry_run:
         raise DpiclError("--json needs --dry-run: what a run came to stands in its folder, in manifest.json and results.csv")

@@ -6,7 +6,7 @@ import math
 import os
 import platform
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import distributions
 from pathlib import Path
@@ -25,6 +25,7 @@ from dpicl.engine.models import DESCRIPTIONS, describe_model
 from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.received import NO_TRUE_ROWS, NOTHING_CHARGED, collections_of, counted_of, typed_places
 from dpicl.engine.run_folder import Plan, UnitFolder, read_plan
+from dpicl.engine.running_time import not_run
 from dpicl.engine.settings import Settings
 from dpicl.engine.spending import spending_of
 from dpicl.evaluation import majority, results_frame_columns
@@ -147,7 +148,7 @@ def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
         "evaluation": {name: contract.evaluation for name, contract in charged.items()} | dict.fromkeys(unlabelled, "no label"),
         "evaluation_noise": _evaluation_noise(units, contracts),
         "smaller_than_published": smaller_than_published(units, contracts),
-        "left_out": left_out(plan, contracts),
+        "left_out": [*left_out(plan, contracts), *_no_time(folder, plan)],
     }
 
 
@@ -172,6 +173,12 @@ def left_out(plan: Plan, contracts: Mapping[str, Declared]) -> list[str]:
     asked = ((METHODS[unit.method], contracts[unit.dataset]) for unit in plan.units.values() if unit.baselines)
     sentences = dict.fromkeys(sentence for method, contract in asked if (sentence := method.without_baselines(contract)))
     return [*sentences, *([NO_TRUE_ROWS] if plan.pipeline.reports else [])]
+
+
+def _no_time(folder: Path, plan: Plan) -> Iterator[str]:
+    """What was not run for lack of time, as a sentence."""
+    if names := ", ".join(not_run(folder, plan)):
+        yield f"Not run, as its {plan.pipeline.within_hours:g} h were over: {names}."
 
 
 def _evaluation_noise(units: Iterable[Unit], contracts: Mapping[str, Declared]) -> list[dict[str, Any]]:
@@ -213,10 +220,11 @@ def command_of(plan: Plan, places: Sequence[str] = ()) -> str:
     queries = [f"--queries {plan.pipeline.queries}"] if plan.pipeline.queries else []
     draws = [f"--draws {plan.pipeline.draw_count}"] if any(METHODS[name].draws_shots for name in plan.pipeline.methods) else []
     window = [f"--window {plan.pipeline.window}"] if plan.pipeline.window else []
+    within = [f"--within-hours {plan.pipeline.within_hours:g}"] if plan.pipeline.within_hours else []
     reports = [f"--reports {shlex.quote(place)}" for place in places]
     shared = set(plan.periods.values())  # the last period of a horizon is not that of a table that is released anew
     period = [f"--period {one}" for one in shared if len(shared) == 1]
-    return " ".join(["dpicl run", plan.pipeline_name, *options, *queries, *draws, *window, *reports, *period, *models])
+    return " ".join(["dpicl run", plan.pipeline_name, *options, *queries, *draws, *window, *within, *reports, *period, *models])
 
 
 def spending_sentences(folder: Path, units: Mapping[str, Unit], settings: Settings) -> list[str]:

@@ -19,7 +19,8 @@ from typing import Any
 
 from dpicl.engine.artefacts import RESULTS, remove_private
 from dpicl.engine.order import Group, Step, answered, released, rows_ready
-from dpicl.engine.run_folder import LOCK, read_plan
+from dpicl.engine.run_folder import LOCK, Plan, read_plan
+from dpicl.engine.running_time import begun_together, running
 from dpicl.engine.settings import Settings
 from dpicl.engine.stage import Stage, StageFailed
 from dpicl.engine.stages.probe import probe
@@ -224,25 +225,33 @@ def run_units(run: Path, executor: Executor, closing: Iterable[Step] = ()) -> st
 def _run_units(run: Path, executor: Executor, closing: Iterable[Step]) -> str:
     plan = read_plan(run)
     missing = [key for key in plan.units if not (run / "units" / key / RESULTS).exists()]
-    schedule = _Schedule(executor)
-    if missing:  # a model that cannot answer must not cost anything
-        schedule.do([_Strand("probe", "", iter([[Step(probe, (str(run),))]]))])
-        if schedule.failures:
-            _raise(run, schedule.failures)
-    units: dict[str, list[str]] = {}
-    strands: list[_Strand] = []
-    for key in missing:
-        units.setdefault(plan.units[key].dataset, []).append(key)
-    for dataset, keys in units.items():
-        of_units = [_Strand(key, dataset, chain(released(str(run), key), answered(str(run), key))) for key in keys]
-        strands.append(_Strand(dataset, dataset, rows_ready(str(run), dataset), of_units))
-    schedule.do(strands)
+    schedule, is_probed = _Schedule(executor), False
+    with running(run, plan, Settings.current()) as may_begin:
+        for name, keys in begun_together(plan, missing).items():
+            if not may_begin(name):
+                continue
+            if not is_probed:  # a model that cannot answer must not cost anything
+                schedule.do([_Strand("probe", "", iter([[Step(probe, (str(run),))]]))])
+                if schedule.failures:
+                    _raise(run, schedule.failures)
+                is_probed = True
+            schedule.do(_strands(run, plan, keys))
     if not plan.units or any((run / "units" / key / RESULTS).exists() for key in plan.units):
         schedule.do([_Strand("report", "", iter([[step] for step in closing]))])
     if schedule.failures:
         _raise(run, schedule.failures)
     remove_private(run, Settings.current())
     return f"{len(plan.units)} units, {len(missing)} of them now"
+
+
+def _strands(run: Path, plan: Plan, keys: Iterable[str]) -> Iterator[_Strand]:
+    """One of each data set, and then of its units."""
+    units: dict[str, list[str]] = {}
+    for key in keys:
+        units.setdefault(plan.units[key].dataset, []).append(key)
+    for dataset, some in units.items():
+        of_units = [_Strand(key, dataset, chain(released(str(run), key), answered(str(run), key))) for key in some]
+        yield _Strand(dataset, dataset, rows_ready(str(run), dataset), of_units)
 
 
 def _raise(run: Path, failures: Mapping[str, Exception]) -> None:

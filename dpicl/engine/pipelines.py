@@ -28,6 +28,7 @@ Replaceable = Literal[
     "queries",
     "draws",
     "window",
+    "within_hours",
     "reports",
     "model",
     "generator",
@@ -112,7 +113,7 @@ class Pipeline(Frozen):
     """A grid of runs, or (`kind: amplification`) a table of privacy costs that needs no model."""
 
     earlier: ClassVar[dict[str, str]] = {"generator": "writer"}
-    later: ClassVar[tuple[str, ...]] = ("draws", "embedder", "window", "reports", "api")
+    later: ClassVar[tuple[str, ...]] = ("draws", "embedder", "window", "within_hours", "reports", "api")
 
     title: Text
     """Title in lists and reports."""
@@ -149,6 +150,10 @@ class Pipeline(Frozen):
     """
     window: Annotated[int, Field(ge=1)] | None = None
     """Of tables with a horizon (`releases.horizon`): the number of last periods that rows are made of, free of charge; all if left out."""
+    within_hours: Annotated[float, Field(gt=0, le=8760)] | None = None
+    """Of benchmarks alone: a run begins no further seed of a data set once it has been worked on for so long, in all its sittings, and ends
+    with what has begun. The first seed of every data set comes first, then the others; what was left out is named in the report.
+    """
     reports: Annotated[Reports | None, BeforeValidator(_at, json_schema_input_type=str | Reports | None)] = None
     """Clients' reports to count in the place of rows, or where they are: of one data set, whose `source` is not read. No account is charged.
     Where the contract releases `every` period, a run counts the last one that is over, or that of `--period`.

@@ -20,6 +20,7 @@ from dpicl.engine.pipelines import Pipeline, Pipelines, find_pipeline, load_pipe
 from dpicl.engine.quote import AccountQuote, quote_plan
 from dpicl.engine.received import as_received, check_reports, counting
 from dpicl.engine.run_folder import Plan, check_stored, check_versions, pin_contracts, read_plan, run_folder, write_plan
+from dpicl.engine.running_time import check_within
 from dpicl.engine.settings import Settings
 from dpicl.errors import BudgetError, DeclarationError, ModelRefusedError, ParameterError, PrivacyError
 from dpicl.lm.egress import check_egress
@@ -111,6 +112,7 @@ def check_plan(plan: Plan, settings: Settings) -> None:
     Whether the account can pay is left to `check_caps`, and whether the model answers to the stage `probe`.
     """
     check_stored(run_folder(settings, plan.run_id), plan)
+    check_within(plan, settings)
     for name in plan.pipeline.datasets:
         contract = settings.declared(name)
         for unit in (unit for unit in plan.units.values() if unit.dataset == name):

@@ -123,14 +123,15 @@ class RowMethod(TabularMethod[Drawn], Generic[Drawn], abstract=True):
     ) -> Iterator[tuple[Cell, list[str]]]:
         """One prompt per query and cell, and the zero-shot ones.
 
-        Where measuring is charged every query gets the demonstrations that it would get if it were the only one: its place does not matter.
+        Where measuring is charged, or all queries share shots, every query gets the demonstrations that it would get if it were the only one: its
+        place does not matter.
         """
         query_bins, query_texts = self.bins(queries, contract, unit, Cell(self.source)), self.query_texts(queries, contract)
-        pools = self.pools(released, contract, unit)
+        pools, alone = self.pools(released, contract, unit), contract.evaluation == "charged" or unit.options.same_shots
 
         def prompts_of(cell: Cell) -> list[str]:
             shots, pool = shots_of(cell), pools[cell]
-            picked = _picked(pool.encoding.decode(pool.codes), query_bins, cell, draws, alone=contract.evaluation == "charged")
+            picked = _picked(pool.encoding.decode(pool.codes), query_bins, cell, draws, alone=alone)
             texts = self.texts(cell, pool, picked.ravel(), contract, draws)
             return [prompt(texts[i * shots : (i + 1) * shots], query) for i, query in enumerate(query_texts)]
 

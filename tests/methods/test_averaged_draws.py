@@ -61,6 +61,22 @@ def test_further_draws_leave_the_first_as_it_is_and_differ_from_it_and_each_othe
 
 
 @every_row_method
+def test_the_same_shots_of_all_queries_are_those_of_the_first_and_change_no_release(name: str) -> None:
+    unit = drawn(name, 2)
+    same = replace(unit, options=unit.options.model_copy(update={"same_shots": True}))
+    own, shared = prompts(unit), prompts(same)
+    shots = {cell: {text.rpartition("\n")[0] for text in texts} for cell, texts in shared.items() if is_drawn(cell)}
+    assert len(shots) == 2 and all(one == {own[cell][0].rpartition("\n")[0]} for cell, one in shots.items())
+    assert len({shown for one in shots.values() for shown in one}) == 2
+    assert [text.rpartition("\n")[2] for text in shared[Cell("icl", 5.0, 2)]] == [
+        text.rpartition("\n")[2] for text in own[Cell("icl", 5.0, 2)]
+    ]
+    contract, method = small_contract(), METHODS[name]
+    for cell in method.releases(contract, unit):
+        assert method.identity(contract, same, cell) == method.identity(contract, unit, cell)
+
+
+@every_row_method
 def test_the_average_is_the_mean_probability_of_the_parts(name: str) -> None:
     unit, scorer, contract = drawn(name, 4), HashScorer(), small_contract()
     method = tabular(name)

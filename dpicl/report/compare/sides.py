@@ -17,6 +17,7 @@ from dpicl.engine.collect import MANIFEST, TIMING_COLUMNS, results_of, timings_o
 from dpicl.engine.files import read_json
 from dpicl.engine.models import DESCRIPTIONS
 from dpicl.engine.run_folder import Plan, read_plan
+from dpicl.engine.running_time import not_run
 from dpicl.evaluation import results_frame_columns
 from dpicl.report.cells import read_stored
 from dpicl.report.load import LATER_NUMBERS, RESULT_NUMBERS, Grid, Manifest, Model, Run, UsedContract, load_run, read_values
@@ -38,8 +39,8 @@ class Side:
 
     @property
     def is_done(self) -> bool:
-        """Whether all units have their results."""
-        return self.done == len(self.plan.units)
+        """Whether all units have their results, or time left no room for them."""
+        return self.done + sum(map(len, not_run(self.folder, self.plan).values())) == len(self.plan.units)
 
     @property
     def queries(self) -> dict[str, str]:

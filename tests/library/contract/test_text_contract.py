@@ -181,7 +181,7 @@ TABLE_9 = {
 
 
 def test_the_sizes_are_those_of_table_9() -> None:
-    assert {name for name, contract in TEXT_CONTRACTS.items() if contract.generation} == {*TABLE_9, "docstrings"}
+    assert {name for name, contract in TEXT_CONTRACTS.items() if contract.generation} == {*TABLE_9, "sst2", "docstrings"}
     for name, published in TABLE_9.items():
         sizes = TEXT_CONTRACTS[name].generation
         assert (sizes.subsets, sizes.examples, sizes.candidates, sizes.max_tokens) == published, name
