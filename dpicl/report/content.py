@@ -137,6 +137,9 @@ def _accuracy(run: Run, gains: pd.DataFrame, anchors: Container[str]) -> Iterato
         notes.append(f"Beside our numbers: what the paper prints for {paper.models(set(results['method']))}{baselines}.")
         if smaller := [one.dataset for one in run.manifest.smaller_than_published]:
             notes.append(f"On {words.listing(smaller)} the paper had more texts, and less noise at the same ε.")
+    if run.manifest.beside:
+        others = words.listing([one.name for one in run.manifest.beside])
+        notes.append(f"Rows that name {others} are its answers to the same prompts, the others those of {run.manifest.model.name}." if run.manifest.model else "")
     if "averaged" in set(results["system"].str.partition("-")[0]):
         notes.append(
             f"Draws averaged: of {run.manifest.grid.draws} draws of shots from the same release the mean probability of every answer, at no "

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from dpicl.installed import extra_missing
+from dpicl.pipeline import asked_by
 from dpicl.report import words
 from dpicl.report.blocks import Figure
 from dpicl.report.decision import fitted, leading
@@ -142,8 +143,9 @@ def gain_figure(results: pd.DataFrame, gains: pd.DataFrame) -> str:
             colour, marker = _look(methods.index(method))
             x = [place[epsilon] + 0.016 * i for epsilon in own["epsilon"]]
             means, halves = [gain.mean for gain in own["gain"]], [gain.half for gain in own["gain"]]
-            line, marker = _GAIN_LOOKS[system][0], _GAIN_LOOKS[system][1] or marker
-            name = f"{words.method_name(method)}, {words.SYSTEMS[system]}" if is_queried(system) else fitted(method, system)
+            look = _GAIN_LOOKS[asked_by(system)[0]]
+            line, marker = look[0], look[1] or marker
+            name = f"{words.method_name(method)}, {words.system_name(system)}" if is_queried(system) else fitted(method, system)
             axes.errorbar(x, means, halves, fmt=marker, color=colour, elinewidth=0.9, linestyle="none")
             axes.plot(x, means, color=colour, linestyle=line, marker=marker, label=name)
         _epsilon_axis(axes, place)

@@ -147,6 +147,8 @@ class Manifest(_Part):
     simulated: bool
     model: Model | None = None
     writer: str | None = None
+    beside: list[Model] = []
+    """Models that were asked the same prompts."""
     asked: dict[str, AskedBy] = {}
     """By model, where it was decided on public questions."""
     grid: Grid = Grid()
