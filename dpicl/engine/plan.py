@@ -297,7 +297,9 @@ def _check_beside(contract: Declared, unit: Unit, plan: Plan) -> None:
         expected = "tables whose queries are public, or no such key"
         raise ModelRefusedError(f"{contract.name}: `beside: [{named}]` asks further models what {unit.method} asks; expected {expected}")
     if plan.model.most_rows or any(spec.most_rows for spec in plan.beside):
-        raise ModelRefusedError(f"`beside: [{named}]` asks models the same prompts, and one of kind tabular reads none; expected language models")
+        raise ModelRefusedError(
+            f"`beside: [{named}]` asks models the same prompts, and one of kind tabular reads none; expected language models"
+        )
     for spec in plan.beside:
         check_egress(contract, unit, spec)
 

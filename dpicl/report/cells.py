@@ -134,7 +134,7 @@ def read_cells(units: Iterable[Path], public: Container[str]) -> Cells:
         most = left // len(cells)
         for unit, of_unit in groupby(cells, key=attrgetter("unit")):
             of_this = list(of_unit)
-            prompts = _prompts(unit, {one.query for cell in of_this for one in cell.answers}) if left > 0 else {}
+            prompts = read_prompts(unit, {one.query for cell in of_this for one in cell.answers}) if left > 0 else {}
             for cell in of_this:
                 if left > 0:
                     shown.append(_with_prompts(cell, prompts, most))
@@ -161,7 +161,7 @@ def _answered(unit: Path) -> Iterator[Answered]:
         yield Answered(unit, str(key), labels, len(cell), int(is_right.sum()), tuple(answers))
 
 
-def _prompts(unit: Path, queries: Collection[int]) -> dict[str, dict[int, str]]:
+def read_prompts(unit: Path, queries: Collection[int]) -> dict[str, dict[int, str]]:
     """Prompts of these queries by cell key."""
     prompts: dict[str, dict[int, str]] = {}
     counts: Counter[str] = Counter()

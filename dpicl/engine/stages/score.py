@@ -28,11 +28,11 @@ from dpicl.engine.table_files import read_table, write_row_groups
 from dpicl.lm.egress import check_egress
 from dpicl.lm.isolation import isolated_answers, public_answer
 from dpicl.lm.requests import Scorer, Tallying
+from dpicl.lm.spec import ModelSpec
 from dpicl.methods import METHODS, tabular
 from dpicl.methods.common import ZERO_SHOT
 from dpicl.methods.row_contexts import answered_rows, in_words, row_method
 from dpicl.methods.text_method import TextMethod
-from dpicl.lm.spec import ModelSpec
 from dpicl.pipeline import Cell, asked_by
 from dpicl.text.form import Formed
 
