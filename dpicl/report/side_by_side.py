@@ -12,7 +12,7 @@ from dpicl.report.answer import Answerer
 from dpicl.report.svg import GRID, INK, SERIES, drawing, to_svg
 
 MOST_EPSILONS = 3
-_INCHES, _COLUMNS = 4.6, 24
+_INCHES, _COLUMNS = 4.1, 24
 
 
 def suits(answerers: Sequence[Answerer], epsilons: Sequence[float]) -> bool:
@@ -45,9 +45,7 @@ def picture(answerers: Sequence[Answerer]) -> str:
             axes.set_title(words.method_name(method), loc="left", fontweight="bold", parse_math=False)
         panels[-1].set_xlabel("accuracy")
         entries = {label: handle for axes in panels for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
-        figure.legend(
-            entries.values(), entries.keys(), loc="outside upper left", ncols=4, fontsize=8.5, handlelength=1.2, columnspacing=1.2
-        )
+        figure.legend(entries.values(), entries.keys(), loc="outside upper left", ncols=4, fontsize=9, handlelength=1.0, columnspacing=1.0)
         told = "; ".join(f"{words.method_name(one.method)}, {one.name}, {_legend(one)}: {words.number(one.accuracy)}" for one in answerers)
         return to_svg(figure, f"Accuracy of everybody who answers, with and without private data: {told}")
 
