@@ -32,8 +32,8 @@ demo: export PYTHONDONTWRITEBYTECODE = # what it imports is compiled once, and n
 demo: export DPICL_HOME = $(CURDIR)/.dpicl/demo
 demo: export DPICL_RUNS = .dpicl/runs
 demo: $(DEMO_READY) ## show what one private release is worth to a real language model: a report in three minutes
-	@if $(BIN)/dpicl model fetch smollm2 > /dev/null; then $(BIN)/dpicl run demo; \
-	else echo "So the bundled model answers alone, which compares rows and knows no language."; $(BIN)/dpicl run demo --model bundled; fi
+	@if $(BIN)/dpicl model fetch smollm2 > /dev/null; then $(BIN)/dpicl run demo --executor pool; \
+	else echo "So the bundled model answers alone, which compares rows and knows no language."; $(BIN)/dpicl run demo --executor pool --model bundled; fi
 
 TESTERS ?= 3 # on two cores: some wait for servers
 test: $(READY) ## run the tests of every change, in three processes

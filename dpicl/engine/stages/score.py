@@ -195,6 +195,8 @@ def _score_group(folder: UnitFolder, scorer: Scorer, group: Group, shows: Callab
     first, cell = next(iter(group.items()))
     if folder.declared.evaluation == "charged":
         scores = _private_scores(folder, scorer, texts, cell)
+    elif cell.epsilon is None and not isinstance(scorer, Tallying) and (known := _scored_elsewhere(folder, cell, texts)) is not None:
+        scores = known
     else:
         shows(0, len(texts))
         scores = answers.ask_cell(scorer, texts, folder.declared, cell, progress=lambda done: shows(done, len(texts)))
@@ -204,6 +206,19 @@ def _score_group(folder: UnitFolder, scorer: Scorer, group: Group, shows: Callab
     ends = np.cumsum([len(prompts.get(cell.prompts.key, ())) for cell in group.values()])
     for (number, cell), part in zip(group.items(), np.split(scores, ends[:-1]), strict=True):
         write_arrays(_cell_file(folder, number), {cell.key: part}, mode=_prompts_mode(folder))
+
+
+def _scored_elsewhere(folder: UnitFolder, cell: Cell, texts: Sequence[str]) -> np.ndarray | None:
+    """What the same model scored for the same prompts in another unit of the run: without demonstrations methods may ask alike."""
+    for unit in read_plan(folder.run).units.values():
+        other = replace(folder, unit=unit)
+        if unit.dataset == folder.unit.dataset and unit != folder.unit and (_prompts_folder(other) / PROMPTS).exists():
+            same = read_prompts(other, {cell.prompts.key}).get(cell.prompts.key) == list(texts)
+            files = _prompts_folder(other, "scored").glob("[0-9]*.npz") if same else ()
+            for scores in (read_arrays(file).get(cell.key) for file in files):
+                if scores is not None:
+                    return scores
+    return None
 
 
 def _private_scores(folder: UnitFolder, scorer: Scorer, texts: Sequence[str], cell: Cell) -> np.ndarray:
