@@ -9,7 +9,7 @@ lock=$2
 parts=$(mktemp -d)
 other=
 told=
-trap 'for one in $other $told; do kill "$one" 2>/dev/null || true; done; rm -rf "$parts"' EXIT
+trap 'kill $other $told 2>/dev/null || true; rm -rf "$parts"' EXIT
 trap 'exit 130' INT TERM HUP
 
 install() {
