@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from itertools import product
@@ -69,6 +69,16 @@ def read_epsilon(value: object) -> float:
         raise ParameterError("epsilon", str(value)[:40], str(error).partition("; expected ")[2]) from None
 
 
+BY = "@"
+"""In the name of a system before a model that is asked beside the run's."""
+
+
+def asked_by(system: str) -> tuple[str, str]:
+    """A system, and the model that is asked beside the run's, if it is one of those: `icl`, `bundled` of `icl@bundled`."""
+    asked, _, model = system.partition(BY)
+    return asked, model
+
+
 @dataclass(frozen=True)
 class Cell:
     """One entry of a table: which system answers, at what epsilon, with how many shots."""
@@ -79,6 +89,15 @@ class Cell:
     sampling_rate: Fraction | None = None
     draw: int | None = None
     """Of several draws of demonstrations from one release the further ones, from 2 on: they are asked, and measured together."""
+
+    def answered_by(self, model: str) -> Cell:
+        """The same prompts, answered by a model that is asked beside the run's: a system of its own, `icl@bundled`."""
+        return replace(self, system=f"{self.system}{BY}{model}")
+
+    @property
+    def prompts(self) -> Cell:
+        """The cell whose prompts are asked here: this one, or the same of the run's model."""
+        return replace(self, system=asked_by(self.system)[0])
 
     @property
     def key(self) -> str:

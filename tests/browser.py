@@ -16,7 +16,8 @@ from websockets.sync.client import connect
 from websockets.sync.connection import Connection
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-WIDTHS = (400, 900, 1400)
+WIDTHS = (375, 900, 1400)
+"""The first is a phone's."""
 CHECKS = Path(__file__).with_suffix(".js").read_text("utf-8")
 FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--remote-debugging-port=0")
 KEYS = {"Tab": 9, "Enter": 13}

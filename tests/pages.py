@@ -18,6 +18,10 @@ _WRITTEN = {
         "runs/texts/report.html",
         f"run private --datasets postcards --methods few_shot_generation,dp_icl --epsilons 8 --seeds 0 {_RUN} texts",
     ),
+    "report of the demo": (
+        "runs/shown/report.html",
+        "run shipped-demo --model fake --queries 6 --executor pool --workers 1 --run-id shown",
+    ),
     "comparison": (
         "compared.html",
         f"run private --datasets kiosk --methods gdp_tabicl --epsilons 1,5,inf --seeds 0,1 {_RUN} one",

@@ -8,7 +8,7 @@ from pathlib import Path
 import dpicl
 from dpicl.files.shipped import DIGESTS, digests
 
-SHIPPED = ("lm/bundled", "lm/asking.json", "lm/local/tiny_corpus.json", "methods/published")
+SHIPPED = ("lm/bundled", "lm/asking.json", "lm/local/tiny_corpus.json", "methods/published", "tabular/reading/shipped")
 
 
 def current() -> dict[str, str]:

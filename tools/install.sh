@@ -8,7 +8,8 @@ python=$1
 lock=$2
 parts=$(mktemp -d)
 other=
-trap '[ -z "$other" ] || kill "$other" 2>/dev/null || true; rm -rf "$parts"' EXIT
+told=
+trap 'kill $other $told 2>/dev/null || true; rm -rf "$parts"' EXIT
 trap 'exit 130' INT TERM HUP
 
 install() {
@@ -34,6 +35,16 @@ awk -v parts="$parts" '
     { print > (parts "/" part ".txt") }
 ' "$lock"
 version=$(grep -o '^torch==[^ ]*' "$parts/torch.txt")
+site=$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+all=$(grep -c '^[a-z].*==' "$lock")
+(
+    seconds=0
+    while sleep 4; do
+        seconds=$((seconds + 4))
+        echo "installing: $(find "$site" -maxdepth 1 -name '*.dist-info' | wc -l) of about $all packages, $seconds s"
+    done
+) &
+told=$!
 install -r "$parts/half-0.txt" &
 other=$!
 failed=0

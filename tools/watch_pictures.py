@@ -22,7 +22,19 @@ from tests.browser import CHROMIUM
 ROOT = Path(__file__).parent.parent
 PICTURES = ROOT / "docs" / "how-to"
 SIZE, MOST_BYTES = "1100,780", 150_000
-RUN = ("run", "demo", "--datasets", "breast_cancer,diabetes", "--epsilons", "1,10,inf", "--shots", "2", "--seeds", "0", "--queries", "20")
+_GRID = (
+    "--methods",
+    "ldp_tabicl,gdp_tabicl",
+    "--datasets",
+    "breast_cancer,diabetes",
+    "--epsilons",
+    "1,10,inf",
+    "--shots",
+    "2",
+    "--queries",
+    "20",
+)
+RUN = ("run", "demo", "--model", "bundled", *_GRID)
 _WAIT = 120
 
 

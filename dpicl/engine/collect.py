@@ -21,7 +21,7 @@ from dpicl.engine.artefacts import MADE, RESULTS, TEST, finite, read_test, table
 from dpicl.engine.asked import ASKED
 from dpicl.engine.editions import smaller_than_published
 from dpicl.engine.files import read_json, write_csv, write_json
-from dpicl.engine.models import DESCRIPTIONS, describe_model
+from dpicl.engine.models import DESCRIPTIONS, beside_file, describe_model
 from dpicl.engine.open_ledger import open_ledger
 from dpicl.engine.received import NO_TRUE_ROWS, NOTHING_CHARGED, collections_of, counted_of, typed_places
 from dpicl.engine.run_folder import Plan, UnitFolder, read_plan
@@ -117,6 +117,7 @@ def _manifest(folder: Path, plan: Plan, settings: Settings) -> dict[str, Any]:
         "dpicl_version": dpicl.__version__,
         "simulated": not charged,
         "model": dict(read_json(model)) if units else None,
+        **({"beside": [dict(read_json(folder / beside_file(one.name))) for one in plan.beside]} if units and plan.beside else {}),
         "writer": plan.writer.name if plan.writer and plan.pipeline.generator else None,
         **({"asked": read_json(folder / ASKED)} if (folder / ASKED).exists() else {}),
         "embedder": plan.embedder.name if plan.embedder else None,

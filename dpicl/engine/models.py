@@ -35,17 +35,25 @@ def public_corpus() -> tuple[str, ...]:
     return tuple(json.loads(checked("lm/local/tiny_corpus.json", _CORPUS).read_text(encoding="utf-8")))
 
 
-def scorer_of(run: Path, settings: Settings, wanted: Wanted = "scores") -> Scorer:
-    """The run's model; its description is stored for the manifest. Raises RunError: it answers in another manner than so far."""
-    scorer = open_scorer(read_plan(run).model, models_folder=settings.models, corpus=public_corpus(), wanted=wanted)
-    _store(scorer.description, run, wanted)
+def scorer_of(run: Path, settings: Settings, wanted: Wanted = "scores", spec: ModelSpec | None = None) -> Scorer:
+    """The run's model, or one that is asked beside it; its description is stored for the manifest. Raises RunError: it answers in another
+    manner than so far.
+    """
+    plan = read_plan(run)
+    scorer = open_scorer(spec or plan.model, models_folder=settings.models, corpus=public_corpus(), wanted=wanted)
+    _store(scorer.description, run, DESCRIPTIONS[wanted] if spec in (None, plan.model) else beside_file(str(spec and spec.name)))
     return scorer
+
+
+def beside_file(name: str) -> str:
+    """The file of a run that describes a model which is asked beside its own."""
+    return f"model-beside-{name}.json"
 
 
 def tabular_model_of(run: Path) -> TabularModel:
     """The same of a run whose model reads tables."""
     model = open_tabular(read_plan(run).model)
-    _store(model.description, run, "scores")
+    _store(model.description, run, DESCRIPTIONS["scores"])
     return model
 
 
@@ -57,8 +65,8 @@ def describe_model(run: Path, settings: Settings) -> None:
         scorer_of(run, settings)
 
 
-def _store(description: ModelDescription, run: Path, wanted: Wanted) -> None:
-    mode = read_json(write_json(run / DESCRIPTIONS[wanted], asdict(description))).get("mode", "")
+def _store(description: ModelDescription, run: Path, file: str) -> None:
+    mode = read_json(write_json(run / file, asdict(description))).get("mode", "")
     if mode != description.mode:
         raise RunError(f"run {run.name}: its model answered by {mode} and now by {description.mode}; start a new run")
 

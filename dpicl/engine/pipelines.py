@@ -113,7 +113,7 @@ class Pipeline(Frozen):
     """A grid of runs, or (`kind: amplification`) a table of privacy costs that needs no model."""
 
     earlier: ClassVar[dict[str, str]] = {"generator": "writer"}
-    later: ClassVar[tuple[str, ...]] = ("draws", "embedder", "window", "within_hours", "reports", "api")
+    later: ClassVar[tuple[str, ...]] = ("draws", "embedder", "window", "within_hours", "beside", "reports", "api")
 
     title: Text
     """Title in lists and reports."""
@@ -160,6 +160,10 @@ class Pipeline(Frozen):
     """
     model: Annotated[str, Field(min_length=1, max_length=300)] = "tiny"
     """The model that answers: a name of `models`, a folder, a hub id, or a server's URL#MODEL."""
+    beside: tuple[Annotated[str, Field(pattern=r"^[\w.-]{1,60}$")], ...] = ()
+    """Further models, by names of `models`, that are asked the very same prompts: of tables whose queries are public. Their answers have rows of
+    their own in tables and pictures, named by model. `model` among them is left out.
+    """
     generator: Annotated[str, Field(min_length=1, max_length=300)] | None = None
     """The model that reads private texts, which must be trusted with them; `model` if left out."""
     embedder: Annotated[str, Field(min_length=1, max_length=300)] | None = None

@@ -171,6 +171,7 @@ def draft_plan(
     pipeline = pipeline.model_copy(update={"draws": times if times > 1 else None})
     writer = None if pipeline.generator is None else resolve_model(pipeline.generator, models)
     embedder = None if pipeline.embedder is None else resolve_model(pipeline.embedder, models)
+    beside = tuple(resolve_model(name, models) for name in dict.fromkeys(pipeline.beside) if name != model.name)
     stated = {*find_pipeline(pipelines, pipeline_name).model_fields_set, *changes}
     # baselines that nobody pays for are left out where they are a default, and refused where somebody asks for them
     for name, method in product(pipeline.datasets, pipeline.methods) if "baselines" in stated and pipeline.baselines else ():
@@ -181,7 +182,7 @@ def draft_plan(
             check_named(settings.declared(name), "--model")
     periods = periods_of(pipeline.datasets, settings, period, when, pipeline.methods, over=pipeline.reports is not None)
     editions = editions_of(pipeline.datasets, settings)
-    return Plan(run_id, pipeline_name, pipeline, model, writer, periods, embedder, editions)
+    return Plan(run_id, pipeline_name, pipeline, model, writer, periods, embedder, editions, beside)
 
 
 def _usual_draws(pipeline: Pipeline, model: ModelSpec, settings: Settings) -> int:
@@ -274,6 +275,8 @@ def _check_unit(contract: Declared, unit: Unit, plan: Plan) -> None:
     if plan.model.most_rows:
         check_rows(method, contract, unit, plan.model.name)
     check_egress(contract, unit, plan.model)
+    if plan.beside:
+        _check_beside(contract, unit, plan)
     if method.model_reads_rows:
         check_writer(contract, unit, plan.writing_model)
         check_embedder(plan.embedder)
@@ -285,6 +288,20 @@ def _check_unit(contract: Declared, unit: Unit, plan: Plan) -> None:
     method.releases(contract, unit)  # refuses what has no price
     if isinstance(contract, Contract):
         check_noise(contract, unit, anyway=plan.pipeline.anyway)
+
+
+def _check_beside(contract: Declared, unit: Unit, plan: Plan) -> None:
+    """Raises ModelRefusedError: another model than the run's cannot be asked the same prompts, or may not see them."""
+    named = ", ".join(spec.name for spec in plan.beside)
+    if METHODS[unit.method].data != "table" or contract.evaluation != "public":
+        expected = "tables whose queries are public, or no such key"
+        raise ModelRefusedError(f"{contract.name}: `beside: [{named}]` asks further models what {unit.method} asks; expected {expected}")
+    if plan.model.most_rows or any(spec.most_rows for spec in plan.beside):
+        raise ModelRefusedError(
+            f"`beside: [{named}]` asks models the same prompts, and one of kind tabular reads none; expected language models"
+        )
+    for spec in plan.beside:
+        check_egress(contract, unit, spec)
 
 
 def _check_periods(contract: Declared, unit: Unit, plan: Plan) -> None:

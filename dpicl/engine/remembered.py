@@ -35,11 +35,11 @@ def remembered(plan: Plan, settings: Settings) -> Path | None:
 
     The name is a digest of the questions and the units, of the models' files, of this program and all that is installed beside it, and of the machine.
     """
-    specs = [plan.model, plan.writing_model, *([plan.embedder] if plan.embedder else [])]
+    specs = [plan.model, plan.writing_model, *plan.beside, *([plan.embedder] if plan.embedder else [])]
     if any(spec.kind not in IN_PROCESS for spec in specs):
         return None
     with suppress(DpiclError):  # a model that is not there is refused where it is opened
-        files = [fingerprint(plan.model), fingerprint(plan.writing_model), embedder_fingerprint(plan.embedder)]
+        files = [*map(fingerprint, (plan.model, plan.writing_model, *plan.beside)), embedder_fingerprint(plan.embedder)]
         units = sorted(map(repr, plan.units.values()))  # the longest prompt has as many shots as they ask for
         stored = [line for spec in specs for line in _stored(spec.id or "")]
         parts = [questions_digest(plan, settings), *units, *files, *stored, *_program(), *_machine()]

@@ -65,6 +65,8 @@ class Plan:
     """What compares whole texts; hashed n-grams if None."""
     editions: Mapping[str, str] = field(default_factory=dict)
     """The edition of each published set of texts that was at hand when the run was planned; the run is about no other."""
+    beside: tuple[ModelSpec, ...] = ()
+    """Further models that are asked the same prompts."""
 
     def period_of(self, dataset: str) -> str:
         """The period that a data set's releases are made for."""
@@ -123,6 +125,7 @@ class Plan:
             "versions": self.versions,
             **({} if self.writer is None else {"writer": self.writer.as_json()}),
             **({} if self.embedder is None else {"embedder": self.embedder.as_json()}),
+            **({"beside": [one.as_json() for one in self.beside]} if self.beside else {}),
             **({"periods": dict(self.periods)} if self.periods else {}),
             **({"editions": dict(self.editions)} if self.editions else {}),
         }
@@ -179,8 +182,9 @@ def read_plan(folder: Path) -> Plan:
         writer = ModelSpec.model_validate(content["writer"]) if "writer" in content else None
         periods = {str(dataset): read_period(period) for dataset, period in content.get("periods", {}).items()}
         embedder = ModelSpec.model_validate(content["embedder"]) if "embedder" in content else None
+        beside = tuple(map(ModelSpec.model_validate, content.get("beside", ())))
         editions = {str(dataset): str(name) for dataset, name in content.get("editions", {}).items()}
-        return Plan(content["run_id"], content["pipeline_name"], pipeline, model, writer, periods, embedder, editions)
+        return Plan(content["run_id"], content["pipeline_name"], pipeline, model, writer, periods, embedder, editions, beside)
     except (AttributeError, KeyError, TypeError, ValueError, ParameterError):
         raise RunError(f"run {folder.name}: {PLAN} is damaged; start a new run") from None
 

@@ -1,7 +1,7 @@
 """Weights and data files that come with the program: each is used only after its digest was compared.
 
 The digests stand in shipped.json, which `python -m tools.digests` writes: of files below this package.
-Public tables are not shipped: their digests stand in the contracts.
+Public tables but that of the demo are not shipped: the digests of their rows stand in the contracts.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Opening a model: the scorer or the generator model of an entry; at most one stays loaded."""
+"""Opening a model: the scorer or the generator model of an entry; at most one stays loaded beside those that need hardly any memory."""
 
 from __future__ import annotations
 
@@ -29,8 +29,10 @@ BUNDLED = Path(__file__).with_name("bundled")
 _one_at_a_time = Lock()
 _WITH_TEMPLATE = ("transformers", "bundled", "tiny")
 """Kinds that are loaded once, whether they are asked by a chat template or not."""
+_LITTLE = ("bundled", "tiny")
+"""Kinds of a few megabytes."""
 _opened: dict[tuple[ModelSpec, Path, tuple[str, ...], Wanted], Scorer] = {}
-"""At most one entry: the scorer opened last."""
+"""At most one entry of each of `_LITTLE`, and one of all others: the scorer opened last."""
 
 
 def open_scorer(spec: ModelSpec, *, models_folder: Path, corpus: Sequence[str], wanted: Wanted = "scores") -> Scorer:
@@ -50,7 +52,9 @@ def open_scorer(spec: ModelSpec, *, models_folder: Path, corpus: Sequence[str], 
     key = (loaded, models_folder, tuple(corpus) if spec.kind == "tiny" else (), wanted if is_server else "scores")
     with _one_at_a_time:  # two threads must not load the same model twice
         if key not in _opened:
-            _opened.clear()  # first, so that two models never fill the memory together
+            little = spec.kind in _LITTLE
+            for other in [one for one in _opened if (one[0].kind == spec.kind if little else one[0].kind not in _LITTLE)]:
+                del _opened[other]  # first, so that two models never fill the memory together
             _opened[key] = _open(*key)
         opened = _opened[key]
         return opened.by_template if is_chat else opened  # type: ignore[attr-defined]

@@ -76,7 +76,7 @@ def results(unit: Unit, measured: Mapping[Cell, Metrics], costs: Mapping[Cell, C
     """One row per cell: the model's, the majority's and the baselines'."""
     rows = []
     for cell, metrics in measured.items():
-        cost = costs.get(cell) or costs.get(replace(cell, system="icl"))
+        cost = costs.get(cell.prompts) or costs.get(replace(cell, system="icl"))
         rate = None if cell.sampling_rate is None else float(cell.sampling_rate)
         amplified = cost.amplified.epsilon if cost and cost.amplified else None
         asked = (unit.method, cell.system, unit.dataset, unit.seed, cell.epsilon, cell.shots, rate, amplified)

@@ -89,6 +89,8 @@ class Figure:
     label: str
     svg: str
     caption: str = ""
+    is_narrow: bool = False
+    """Whether it is drawn for a phone's width; others are scrolled there."""
 
 
 @dataclass(frozen=True)

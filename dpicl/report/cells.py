@@ -22,7 +22,7 @@ from dpicl.engine.artefacts import LOG_PROBABILITY, PREDICTIONS, PROMPTS, stored
 from dpicl.engine.table_files import read_table
 from dpicl.errors import RunError
 from dpicl.methods.common import ZERO_SHOT
-from dpicl.pipeline import parts_of
+from dpicl.pipeline import BY, asked_by, parts_of
 
 QUERIES, MOST_CHARACTERS = 4, 400_000
 """Queries shown of a cell and seed at most; characters of all prompts that are shown."""
@@ -134,7 +134,7 @@ def read_cells(units: Iterable[Path], public: Container[str]) -> Cells:
         most = left // len(cells)
         for unit, of_unit in groupby(cells, key=attrgetter("unit")):
             of_this = list(of_unit)
-            prompts = _prompts(unit, {one.query for cell in of_this for one in cell.answers}) if left > 0 else {}
+            prompts = read_prompts(unit, {one.query for cell in of_this for one in cell.answers}) if left > 0 else {}
             for cell in of_this:
                 if left > 0:
                     shown.append(_with_prompts(cell, prompts, most))
@@ -161,7 +161,7 @@ def _answered(unit: Path) -> Iterator[Answered]:
         yield Answered(unit, str(key), labels, len(cell), int(is_right.sum()), tuple(answers))
 
 
-def _prompts(unit: Path, queries: Collection[int]) -> dict[str, dict[int, str]]:
+def read_prompts(unit: Path, queries: Collection[int]) -> dict[str, dict[int, str]]:
     """Prompts of these queries by cell key."""
     prompts: dict[str, dict[int, str]] = {}
     counts: Counter[str] = Counter()
@@ -177,8 +177,10 @@ def _with_prompts(cell: Answered, prompts: dict[str, dict[int, str]], most: int)
     """As many answers as have prompts of `most` characters together, at least one; of answers of an ensemble, or of averaged draws, which
     have several prompts, the queries alone.
     """
-    is_query_alone = cell.key not in prompts
-    stored = prompts.get(ZERO_SHOT.key if is_query_alone else cell.key, {})
+    _, model = asked_by(cell.place[0])
+    key = cell.key.replace(f"{BY}{model}", "", 1) if model else cell.key  # another model was asked the same
+    is_query_alone = key not in prompts
+    stored = prompts.get(ZERO_SHOT.key if is_query_alone else key, {})
     answers = [replace(one, prompt=stored.get(one.query, "")) for one in cell.answers]
     while len(answers) > 1 and _size(_shared(cell, answers)) > most:
         answers.pop()

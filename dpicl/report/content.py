@@ -13,12 +13,13 @@ from dpicl.report import clients, sentences, words
 from dpicl.report.answers import answers
 from dpicl.report.blocks import Banner, Block, Bullets, Cell, Code, Figure, Fold, Heading, Pairs, Report, Section, Table, Text
 from dpicl.report.cells import Cells, is_released
-from dpicl.report.decision import decision, gain_table, in_odds, intervals, leading, promised
+from dpicl.report.decision import decision, gain_table, in_odds, leading, promised
 from dpicl.report.figures import Figures
 from dpicl.report.forms import formed
 from dpicl.report.gains import CELL
-from dpicl.report.labels import constant_sentences, mass_blocks
+from dpicl.report.labels import mass_blocks
 from dpicl.report.load import Demonstrations, Manifest, Run
+from dpicl.report.opening import first_screen
 from dpicl.report.paper import Paper
 from dpicl.report.tables import METRICS, cell_name, fitted_means, guarantee_table, metric_tables, relevant_errata, stage_seconds
 
@@ -76,20 +77,16 @@ def report_of(run: Run, figures: Figures, gains: pd.DataFrame, cells: Cells, who
 
 def _opening(run: Run, gains: pd.DataFrame, figures: Figures) -> Iterator[Block]:
     manifest, results = run.manifest, run.results
+    yield from first_screen(run, gains, figures)
     yield from (Banner("Another experiment than the published one.", sentence) for sentence in sentences.smaller(manifest))
-    if manifest.model and not manifest.model.trained:
-        yield Banner("Random weights.", "The accuracies of in-context answers mean nothing; they show that the pipeline works.")
-    elif manifest.model and manifest.model.note:
-        yield Banner("Not a general model.", f"{manifest.model.name} is {manifest.model.note}.")
-    if constants := tuple(constant_sentences(run.labelled)):
-        yield Banner("One answer to everything.", f"{'; '.join(constants)}.")
     if manifest.simulated and len(results):
         yield Banner("Seeded noise on public data: not a release.", "Anyone with the seed can remove the noise.", is_note=True)
     stated = [(guarantee.method, guarantee.dataset) for guarantee in manifest.guarantees]
     methods = list(dict.fromkeys([*results["method"], *(method for method, _ in stated)])) or manifest.grid.methods
-    yield Text(sentences.what_was_run(manifest, methods, _datasets(run) or manifest.grid.datasets, has_answers=len(results) > 0), "lead")
+    yield Text(sentences.what_was_run(manifest, methods, _datasets(run) or manifest.grid.datasets, has_answers=len(results) > 0))
     yield from map(Text, clients.sentences_of(manifest.reports, with_answers=len(results) > 0))
-    yield from (Text(f"{sentence[:1].upper()}{sentence[1:]}.") for sentence in promised(manifest))
+    if not len(results):
+        yield from (Text(f"{sentence[:1].upper()}{sentence[1:]}.") for sentence in promised(manifest))
     if odds := in_odds(manifest):
         yield Text(odds)
     if not len(results):
@@ -97,20 +94,7 @@ def _opening(run: Run, gains: pd.DataFrame, figures: Figures) -> Iterator[Block]
     elif not (shown := list(decision(run, gains))):
         yield Text("No private in-context answers are among the results.")
     else:
-        yield shown[0]
-        yield from (
-            [
-                Figure(
-                    "What the private data add",
-                    figures.gain,
-                    f"The line is what does best without private data: the majority label, or the model without demonstrations. A bar is {intervals(run)}. "
-                    "Below the line, using no private data does better.",
-                )
-            ]
-            if figures.gain
-            else []
-        )
-        yield from shown[1:]
+        yield from shown
     yield from map(Text, (*(f"{sentence}." for sentence in sentences.asked(manifest)), *sentences.measured(manifest), *manifest.left_out))
 
 
@@ -131,7 +115,7 @@ def _accuracy(run: Run, gains: pd.DataFrame, anchors: Container[str]) -> Iterato
     named = zip(gains[["method", "dataset", *CELL]].itertuples(index=False, name=None), gains["gain"], strict=True)
     better = {cell_name(*name) for name, gain in named if gain.sign > 0}
     metrics = {metric: metric_tables(results, metric, paper, better, anchors) for metric in METRICS}
-    notes = ["Mean ± sample standard deviation over seeds.", sentences.bold_is(results)]
+    notes = ["Mean ± sample standard deviation over seeds.", sentences.bold_is(results), *sentences.beside(run.manifest)]
     if any(cell.quoted for tables in metrics.values() for table in tables for row in table.rows for cell in row):
         baselines = "; its baselines stand beside both of ours" if "lr-naive" in set(results["system"]) else ""
         notes.append(f"Beside our numbers: what the paper prints for {paper.models(set(results['method']))}{baselines}.")

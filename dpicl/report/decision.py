@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
+from dpicl.pipeline import asked_by
 from dpicl.report import words
 from dpicl.report.blocks import Block, Bullets, Cell, Fold, Table, Text
 from dpicl.report.gains import CELL, LEVEL, Gain
@@ -66,7 +67,7 @@ def leading(gains: pd.DataFrame) -> pd.DataFrame:
     """The gains that are shown first: in-context answers with the most shots, of one draw and of several, and logistic regression and gradient
     boosting, on what was released or privately on the rows.
     """
-    icl = gains[gains["system"].isin(IN_CONTEXT)]
+    icl = gains[gains["system"].map(lambda system: asked_by(system)[0]).isin(IN_CONTEXT)]
     most = icl.groupby(["method", "dataset"])["shots"].transform("max")
     return gains[gains.index.isin(icl[(icl["shots"] == most) | most.isna()].index) | gains["system"].isin(BESIDE)]
 
@@ -109,7 +110,7 @@ def gain_table(results: pd.DataFrame, gains: pd.DataFrame) -> Table:
         cells = (_cell(by_epsilon.get(one), auc.get(cell_name(method, dataset, system, shots, rate, one), math.nan)) for one in epsilons)
         name = row_label(system, shots, rate, not math.isnan(rate)) if is_queried(system) else fitted(method, system)
         bar, mean = row["over"].iloc[0]
-        first = Cell(words.method_name(method)), Cell(dataset), Cell(f"{words.SYSTEMS[bar]} {words.number(mean)}"), Cell(name)
+        first = Cell(words.method_name(method)), Cell(dataset), Cell(f"{words.system_name(bar)} {words.number(mean)}"), Cell(name)
         rows.append((*first, *cells, Cell(words.epsilon(better_from(row)))))
     head = (*Cell.of_text("method", "data set", "over", "answers"), *epsilon_heads(epsilons), Cell("from ε ="))
     return Table("Gain over using no private data", head, tuple(rows))
@@ -128,8 +129,10 @@ def fitted(method: str, system: str) -> str:
 
 
 def answers_named(system: str, draws: int) -> str:
-    """Answers of the model, in a sentence."""
-    return f"in-context answers averaged over {draws} draws" if system == "averaged" else "in-context answers"
+    """Answers of a model, in a sentence."""
+    asked, model = asked_by(system)
+    averaged = f" averaged over {draws} draws" if asked == "averaged" else ""
+    return f"in-context answers{f' of {model}' if model else ''}{averaged}"
 
 
 def _sentence(run: Run, part: pd.DataFrame, gains: pd.DataFrame) -> str:

@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from dpicl.installed import extra_missing
+from dpicl.pipeline import asked_by
 from dpicl.report import words
+from dpicl.report.answer import answerers
 from dpicl.report.blocks import Figure
 from dpicl.report.decision import fitted, leading
 from dpicl.report.load import Run
 from dpicl.report.sentences import caption
+from dpicl.report.side_by_side import picture, suits
 from dpicl.report.svg import BASELINES, GRID, INK, MUTED, SERIES, drawing, to_svg
 from dpicl.report.tables import METRICS, has_several_rates, is_queried, main_metrics, of_texts, stage_seconds
 
@@ -40,6 +43,8 @@ class Figures:
     """What private data add; one picture of the whole run."""
     missing: str = ""
     """Why there are none."""
+    is_narrow: bool = False
+    """Whether the one of gains is `side_by_side`'s."""
 
 
 def figures_of(run: Run, gains: pd.DataFrame) -> Figures:
@@ -59,8 +64,10 @@ def figures_of(run: Run, gains: pd.DataFrame) -> Figures:
     by_method = tuple(  # one caption below all figures that it belongs to
         (title, Figure(name, svg, "" if text == after else text)) for (title, name, svg, text), after in zip(drawn, following, strict=False)
     )
-    bars = time_figure(run.timings) if len(run.timings) else ""
-    return Figures(by_method, fitted_figure(run.results, run.manifest.majority), bars, gain_figure(run.results, leading(gains)))
+    bars, few = time_figure(run.timings) if len(run.timings) else "", answerers(run, gains)
+    is_narrow = suits(few, run.manifest.grid.epsilons)
+    gain = picture(few) if is_narrow else gain_figure(run.results, leading(gains))
+    return Figures(by_method, fitted_figure(run.results, run.manifest.majority), bars, gain, is_narrow=is_narrow)
 
 
 def epsilon_figure(part: pd.DataFrame, metric: str) -> str:
@@ -142,8 +149,9 @@ def gain_figure(results: pd.DataFrame, gains: pd.DataFrame) -> str:
             colour, marker = _look(methods.index(method))
             x = [place[epsilon] + 0.016 * i for epsilon in own["epsilon"]]
             means, halves = [gain.mean for gain in own["gain"]], [gain.half for gain in own["gain"]]
-            line, marker = _GAIN_LOOKS[system][0], _GAIN_LOOKS[system][1] or marker
-            name = f"{words.method_name(method)}, {words.SYSTEMS[system]}" if is_queried(system) else fitted(method, system)
+            look = _GAIN_LOOKS[asked_by(system)[0]]
+            line, marker = look[0], look[1] or marker
+            name = f"{words.method_name(method)}, {words.system_name(system)}" if is_queried(system) else fitted(method, system)
             axes.errorbar(x, means, halves, fmt=marker, color=colour, elinewidth=0.9, linestyle="none")
             axes.plot(x, means, color=colour, linestyle=line, marker=marker, label=name)
         _epsilon_axis(axes, place)

@@ -26,6 +26,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import stdtrit  # scipy.stats takes a second more to import
 
+from dpicl.pipeline import asked_by
 from dpicl.report.load import Manifest, Run
 from dpicl.report.tables import bar_of, cell_name, is_queried, main_metrics, of_part, parts
 
@@ -125,13 +126,13 @@ def gains_of(run: Run) -> pd.DataFrame:
 
 def _rows(run: Run, part: pd.DataFrame, metric: str) -> Iterator[tuple[object, ...]]:
     method, dataset = part["method"].iloc[0], part["dataset"].iloc[0]
-    own, over = of_part(run.values, part), bar_of(part, metric)
-    bar_system, bar = over
-    bar_count = float(part.loc[part["system"] == bar_system, "query_count"].mean())
+    own = of_part(run.values, part)
     judged = answers_by_cell(own, CELL)
-    bars = own[own["system"] == bar_system].groupby("query")["value"].first()
     for key, group in part[part["epsilon"].notna()].groupby(CELL, dropna=False):
         system, count = str(key[0]), float(group["query_count"].mean())
+        bar_system, bar = over = bar_of(part, metric, asked_by(system)[1])
+        bar_count = float(part.loc[part["system"] == bar_system, "query_count"].mean())
+        bars = own[own["system"] == bar_system].groupby("query")["value"].first()
         means = group[metric].dropna().to_numpy()
         if not len(means) or system.endswith("-naive") or system == bar_system:
             continue

@@ -92,9 +92,10 @@ def _block(block: Block) -> str:
             return f"<pre>{_text(text)}</pre>"
         case Table():
             return _scrolled(block.label, _table(block))
-        case Figure(label, svg, caption):
+        case Figure(label, svg, caption, is_narrow):
             below = f"<figcaption>{_text(caption)}</figcaption>" if caption else ""
-            return f"<h3>{_text(label)}</h3>\n<figure>{_scrolled(f'Figure, {label}', svg)}{below}</figure>"
+            drawn = svg if is_narrow else _scrolled(f"Figure, {label}", svg)
+            return f"<h3>{_text(label)}</h3>\n<figure{_class('narrow' * is_narrow)}>{drawn}{below}</figure>"
         case Fold(title, blocks, _, is_open, note, anchor):
             beside = f" <small>{_text(note)}</small>" if note else ""
             inner = f'<div id="{escape(anchor)}">{_blocks(blocks)}</div>' if anchor else _blocks(blocks)  # a link to what is in it opens it

@@ -22,6 +22,7 @@ from dpicl.errors import DataError, RunError
 from dpicl.evaluation import results_frame_columns
 from dpicl.lm.asking import AskedBy
 from dpicl.report.cells import Cells, place_of, read_cells, read_stored, unit_of
+from dpicl.report.first_answers import FirstAnswers, first_answers
 from dpicl.report.labelled import Labelled, has_mass, read_labelled
 from dpicl.text.form import Formed
 from dpicl.yaml_file import validate
@@ -147,6 +148,8 @@ class Manifest(_Part):
     simulated: bool
     model: Model | None = None
     writer: str | None = None
+    beside: list[Model] = []
+    """Models that were asked the same prompts."""
     asked: dict[str, AskedBy] = {}
     """By model, where it was decided on public questions."""
     grid: Grid = Grid()
@@ -209,6 +212,8 @@ class Run:
     """How a served model's answers came about, and what they took; empty for other models."""
     labelled: tuple[Labelled, ...] = ()
     """Answers to public queries that are labels, cell by cell."""
+    first: FirstAnswers | None = None
+    """What was asked first, and answered."""
 
 
 def load_run(folder: Path) -> Run:
@@ -230,8 +235,12 @@ def load_run(folder: Path) -> Run:
         counts.update(_checked(TypeAdapter(dict[str, float]), path, f"{path.parents[1].name}/{path.name}", "counts by name"))
     with_mass = manifest.model is not None and has_mass(manifest.model.kind or manifest.model.name, counts)
     publicly, benchmark = partial(is_public, manifest), partial(_is_benchmark, manifest)
-    labelled = read_labelled(sorted((folder / "units").glob("*")), publicly, benchmark, with_mass=with_mass)
-    return Run(manifest, results, timings, demonstrations, read_values(folder), forms, dict(counts), labelled)
+    units = sorted((folder / "units").glob("*"))
+    labelled = read_labelled(units, publicly, benchmark, with_mass=with_mass)
+    methods = [*results["method"].unique()]
+    in_order = sorted(units, key=lambda unit: methods.index(name) if (name := unit_of(unit)[0]) in methods else len(methods))
+    first = first_answers(in_order, publicly)
+    return Run(manifest, results, timings, demonstrations, read_values(folder), forms, dict(counts), labelled, first)
 
 
 def _by_unit(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import pandas as pd
 
@@ -110,6 +110,13 @@ def bold_is(results: pd.DataFrame) -> str:
             "number; days or seconds of dates."
         )
     return " ".join(metrics)
+
+
+def beside(manifest: Manifest) -> Iterator[str]:
+    """Whose answers rows are that name a model, and the others."""
+    if manifest.beside and manifest.model:
+        others = words.listing([one.name for one in manifest.beside])
+        yield f"Rows that name {others} are answers to the same prompts, the others are those of {manifest.model.name}."
 
 
 def caption(measure: str, *, by_rate: bool) -> str:

@@ -14,28 +14,29 @@ from dpicl.report.decision import BESIDE, MOST, better_from, decision, fitted, l
 from dpicl.report.forms import formed
 from dpicl.report.gains import gains_of
 from dpicl.report.labels import constant_sentences
-from dpicl.report.load import Manifest, Run
+from dpicl.report.load import Run
+from dpicl.report.opening import cost, first_lines, paid
 from dpicl.report.sentences import asked, smaller
 from dpicl.report.tables import WITHOUT_PRIVATE, main_metrics, of_part, parts
 
 
 def story(run: Run) -> list[str]:
     """Sentences, in the order in which somebody asks; of released and public facts only."""
-    metrics, gains = main_metrics(run.results), leading(gains_of(run))
+    metrics, every = main_metrics(run.results), gains_of(run)
+    gains = leading(every)
     draws = run.manifest.grid.draws
     came = [_came(part, metrics[part.index[0]], of_part(gains, part), draws) for part in parts(run.results)]
     more = [f"and {len(came) - MOST} more in the report"] if len(came) > MOST else []
     return [
-        *constant_sentences(run.labelled),
         *smaller(run.manifest),
         *_counted(run),
-        *promised(run.manifest),
         *came[:MOST],
         *more,
         *formed(run.forms),
         *_meaning(run),
         *asked(run.manifest),
-        *paid(run.manifest),
+        *first_lines(run, every),
+        *cost(run),
     ]
 
 
@@ -61,11 +62,6 @@ def _counted(run: Run) -> Iterator[str]:
 def _meaning(run: Run) -> list[str]:
     random = run.manifest.model is not None and not run.manifest.model.trained and len(run.results)
     return ["the model has random weights: what it answers means nothing"] if random else []
-
-
-def paid(manifest: Manifest) -> list[str]:
-    """What a run was charged, and what is spent in all."""
-    return ["charged: nothing; the data are public, and the noise is seeded"] if manifest.simulated else manifest.budget
 
 
 def _came(part: pd.DataFrame, metric: str, gains: pd.DataFrame, draws: int) -> str:

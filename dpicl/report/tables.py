@@ -11,8 +11,10 @@ import pandas as pd
 
 from dpicl.baselines import FITTED
 from dpicl.engine.order import stages
+from dpicl.methods.common import ZERO_SHOT
 from dpicl.methods.gdp_tabicl import GdpTabicl
 from dpicl.methods.published import ACCURACY_TABLES, Erratum, PaperModel, errata, table_v
+from dpicl.pipeline import BY, asked_by
 from dpicl.report import words
 from dpicl.report.blocks import Cell, Table
 from dpicl.report.cells import anchor
@@ -82,9 +84,16 @@ def main_metrics(results: pd.DataFrame) -> pd.Series:
     return pd.Series("accuracy", results.index).mask(of_texts(results), "rouge1").mask(of_numbers(results), "absolute_error")
 
 
-def bar_of(part: pd.DataFrame, metric: str) -> tuple[str, float]:
-    """What a method and data set are measured against, as a system and its mean: what does best on the same queries without a private row."""
-    means = {system: float(part.loc[part["system"] == system, metric].mean()) for system in WITHOUT_PRIVATE}
+def bare(model: str) -> str:
+    """The system in which a model answers without demonstrations; of the run's own, which has no name here, it has none either."""
+    return f"{ZERO_SHOT.system}{BY}{model}" if model else ZERO_SHOT.system
+
+
+def bar_of(part: pd.DataFrame, metric: str, model: str = "") -> tuple[str, float]:
+    """What a method and data set are measured against, as a system and its mean: what does best on the same queries without a private row, of the
+    majority label and the model itself, the run's or one that is asked beside it.
+    """
+    means = {system: float(part.loc[part["system"] == system, metric].mean()) for system in ("majority", bare(model))}
     known = {system: mean for system, mean in means.items() if not math.isnan(mean)} or {"majority": math.nan}
     best = (min if metric == "absolute_error" else max)(known, key=lambda system: known[system])
     return best, known[best]
@@ -112,18 +121,18 @@ def epsilon_heads(epsilons: Iterable[float]) -> tuple[Cell, ...]:
 def _table(
     part: pd.DataFrame, metric: str, paper: Paper, epsilons: tuple[float, ...], better: Container[Any], anchors: Container[str]
 ) -> Table:
-    own = {system: part.loc[part["system"] == system, metric] for system in _OWN_COLUMNS}
     several, is_main = has_several_rates(part), main_metrics(part).iloc[0] == metric
     rows = []
     for system in sorted(
-        part.loc[~part["system"].isin(_OWN_COLUMNS), "system"].unique(), key=lambda system: _ORDER.get(system, len(_ORDER))
+        part.loc[~_needs_no_shots(part), "system"].unique(), key=lambda system: _ORDER.get(asked_by(system)[0], len(_ORDER))
     ):
         queried = is_queried(system)
         quoted = None if queried and several else paper  # the papers' tables have one rate
         for (shots, rate), group in part[part["system"] == system].groupby(["shots", "sampling_rate"], dropna=False):
             name = cell_name(*part[["method", "dataset"]].iloc[0], system, shots, rate)
             cells = (_cell(group, metric, one, quoted, is_main and (*name, one) in better, several) for one in epsilons)
-            beside = (Cell(spread(own[name]) if queried else words.DASH) for name in _OWN_COLUMNS)
+            without = ("majority", bare(asked_by(system)[1]))
+            beside = (Cell(spread(part.loc[part["system"] == one, metric]) if queried else words.DASH) for one in without)
             names = (anchor(part["method"].iloc[0], part["dataset"].iloc[0], system, epsilon, shots, rate) for epsilon in epsilons)
             linked = (replace(cell, link=name if name in anchors else "") for cell, name in zip(cells, names, strict=True))
             rows.append((Cell(row_label(system, shots, rate, several)), *linked, *beside))
@@ -133,12 +142,16 @@ def _table(
     heads = (replace(head, note=note) for head, note in zip(epsilon_heads(epsilons), notes, strict=True))
     head = (*Cell.of_text(""), *heads, *(Cell(name, mark="aside") for name in _OWN_COLUMNS))
     title = f"{words.method_name(part['method'].iloc[0])}, {part['dataset'].iloc[0]}"
-    counts = part.loc[part["system"].map(is_queried) & ~part["system"].isin(_OWN_COLUMNS), "query_count"].dropna()
+    counts = part.loc[part["system"].map(is_queried) & ~_needs_no_shots(part), "query_count"].dropna()
     if len(counts):
         low, high, seeds = int(counts.min()), int(counts.max()), part["seed"].nunique()
         count = f"{low:,}" if low == high else f"{low:,} to {high:,}"
         title += f" ({count} {'query' if high == 1 else 'queries'}, {seeds} {'seed' if seeds == 1 else 'seeds'})"
     return Table(title, head, tuple(rows))
+
+
+def _needs_no_shots(part: pd.DataFrame) -> pd.Series:
+    return part["system"].map(lambda system: asked_by(system)[0]).isin(_OWN_COLUMNS)
 
 
 def fitted_means(results: pd.DataFrame) -> Table | None:

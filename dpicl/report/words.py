@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from dpicl.methods import METHODS
+from dpicl.pipeline import asked_by
 
 DASH = "–"
 SYSTEMS = {
@@ -38,9 +39,11 @@ def method_name(slug: str) -> str:
 
 
 def system_name(slug: str) -> str:
-    """A system in words; a pipeline's own variants carry their name behind the system's."""
-    system, _, variant = slug.partition("-")
-    return SYSTEMS.get(slug) or (f"{SYSTEMS[system]}, {variant}" if variant and system in SYSTEMS else slug)
+    """A system in words; a pipeline's own variants carry their name behind the system's, and so does a model that is asked beside the run's."""
+    asked, model = asked_by(slug)
+    system, _, variant = asked.partition("-")
+    name = SYSTEMS.get(asked) or (f"{SYSTEMS[system]}, {variant}" if variant and system in SYSTEMS else asked)
+    return f"{name}, {model}" if model else name
 
 
 def fitted_name(method: str, system: str) -> str:

@@ -18,7 +18,8 @@ REPLACED = 100 / (1 + 99 * math.exp(-2 * math.log(1 + (math.exp(1) - 1) / 2)))
 def test_a_run_ends_with_its_story(place: Place) -> None:
     done = place.dpicl("run", "demo", *SMALL_OPTIONS, "--executor", "pool", "--run-id", "told", timeout=300)
     assert done.returncode == 0, done.stderr
-    protected, promised, local, central, random, charged, report = done.stdout.splitlines()[-7:]
+    (report, _, charged, promised, protected), lines = done.stdout.splitlines()[:-6:-1], done.stdout.splitlines()
+    local, central, random = lines[:3]
     assert protected == "protected: one client (replace-one) of breast_cancer; one row (add-or-remove-one) of breast_cancer"
     assert promised == "promised: by one release, a suspicion of 1 % about any of them becomes at most 2.67 % at ε = 1"
     with (place.run("told") / "results.csv").open() as file:

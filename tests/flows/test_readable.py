@@ -51,7 +51,7 @@ def _check(tab: Tab, page: Path) -> None:
 PLANTED = {
     "contrast": "<style>td { color: #999 !important; }</style>",
     "outside the window": "<p style='position: absolute; left: -200px'>out</p>",
-    "px wide in a window of 400": "<div style='width: 2000px'>wide</div>",
+    "px wide in a window of 375": "<div style='width: 2000px'>wide</div>",
     "letters of 6.0 px": "<p style='font-size: 6px'>small</p>",
     "its text is cut off": "<p style='width: 2rem; overflow: hidden; white-space: nowrap'>a long line</p>",
     "are not reached by Tab in order": "<a href='#accuracy' tabindex='3'>first</a>",

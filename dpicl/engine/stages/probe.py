@@ -55,7 +55,9 @@ def probe(run: str) -> str:
     labelled = [name for name, contract in declared.items() if not isinstance(contract, Contract) or contract.label is not None]
     units = [unit for unit in units if unit.dataset in labelled]  # of other rows no model is ever asked
     # one model is open at a time, and rows are read first: so the model that reads them is opened last
-    descriptions = [_check_answers(folder, plan, unit, declared[unit.dataset], settings) for unit in units]
+    descriptions = [
+        _check_answers(folder, spec, unit, declared[unit.dataset], settings) for spec in (*plan.beside, plan.model) for unit in units
+    ]
     for unit in units:
         contract = declared[unit.dataset]
         if isinstance(contract, TextContract):
@@ -70,21 +72,20 @@ def probe(run: str) -> str:
 def questions_digest(plan: Plan, settings: Settings) -> str:
     """SHA-256 of what a plan's models are asked: of its models, methods, options and contracts."""
     kinds = sorted({(unit.method, unit.dataset, unit.options.model_dump_json()) for unit in plan.units.values()})
-    specs: list[Any] = [spec.model_dump(mode="json") for spec in (plan.model, plan.writing_model)]
+    specs: list[Any] = [spec.model_dump(mode="json") for spec in (plan.model, plan.writing_model, *plan.beside)]
     specs += [plan.embedder.model_dump(mode="json")] if plan.embedder else []
     contracts = [settings.declared(dataset).model_dump_json() for _, dataset, _ in kinds]
     return hashlib.sha256(json.dumps([specs, kinds, contracts]).encode()).hexdigest()
 
 
-def _check_answers(run: Path, plan: Plan, unit: Unit, contract: Declared, settings: Settings) -> ModelDescription:
-    answers, spec = METHODS[unit.method].answers, plan.model
-    tolerance = tolerance_of(spec)
+def _check_answers(run: Path, spec: ModelSpec, unit: Unit, contract: Declared, settings: Settings) -> ModelDescription:
+    answers, tolerance = METHODS[unit.method].answers, tolerance_of(spec)
     if spec.most_rows:
         assert isinstance(contract, Contract)
         model = public_answer(spec.name, lambda: tabular_model_of(run))
         check_model(model, row_method(METHODS[unit.method]), contract, unit, tolerance=tolerance)
         return model.description
-    scorer: Scorer = public_answer(spec.name, lambda: scorer_of(run, settings, answers.wanted_of(contract)))
+    scorer: Scorer = public_answer(spec.name, lambda: scorer_of(run, settings, answers.wanted_of(contract), spec))
     prompts = answers.public_prompts(contract)
 
     def ask(texts: list[str]) -> np.ndarray:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -27,11 +28,12 @@ from dpicl.engine.table_files import read_table, write_row_groups
 from dpicl.lm.egress import check_egress
 from dpicl.lm.isolation import isolated_answers, public_answer
 from dpicl.lm.requests import Scorer, Tallying
+from dpicl.lm.spec import ModelSpec
 from dpicl.methods import METHODS, tabular
 from dpicl.methods.common import ZERO_SHOT
 from dpicl.methods.row_contexts import answered_rows, in_words, row_method
 from dpicl.methods.text_method import TextMethod
-from dpicl.pipeline import Cell
+from dpicl.pipeline import Cell, asked_by
 from dpicl.text.form import Formed
 
 PARTS = 4
@@ -133,19 +135,25 @@ def _cell_file(folder: UnitFolder, number: int) -> Path:
     return _prompts_folder(folder, "scored") / f"{number:04d}.npz"
 
 
-def _cells(folder: UnitFolder) -> dict[str, Cell]:
-    return {cell.key: cell for cell in (ZERO_SHOT, *folder.unit.evaluated_cells)}
+def _cells(folder: UnitFolder, beside: Sequence[ModelSpec] = ()) -> dict[str, Cell]:
+    cells = (ZERO_SHOT, *folder.unit.evaluated_cells)
+    return {cell.key: cell for cell in (*cells, *(cell.answered_by(spec.name) for spec in beside for cell in cells))}
 
 
 def _groups_of(folder: UnitFolder, lengths: Mapping[str, int]) -> list[Group]:
-    """Of characters of prompts by cell key, the longest group first."""
-    known = _cells(folder)
+    """Of characters of prompts by cell key, the longest group of the run's model first, then those of each model beside it."""
+    known, models = _cells(folder), ("", *(spec.name for spec in read_plan(folder.run).beside))
     groups: dict[tuple[object, ...], Group] = {}
-    for number, key in enumerate(lengths):
+    for number, (model, key) in enumerate(product(models, lengths)):
         cell = known[key]
         name = (cell.system, cell.epsilon, cell.draw) if cell.system == "icl-nested" else (key,)
-        groups.setdefault(name, {})[number] = cell
-    return sorted(groups.values(), key=lambda group: -sum(lengths[cell.key] for cell in group.values()))
+        groups.setdefault((model, *name), {})[number] = cell.answered_by(model) if model else cell
+
+    def order(group: Group) -> tuple[int, int]:
+        _, model = asked_by(next(iter(group.values())).system)
+        return models.index(model), -sum(lengths[cell.prompts.key] for cell in group.values())
+
+    return sorted(groups.values(), key=order)
 
 
 @partial(clean_errors, "score")
@@ -162,37 +170,55 @@ def parts_to_score(run: str, unit_key: str) -> range:
 def score(run: str, unit_key: str, part: int) -> str:
     """Score every cell of this part that has no scores yet; the model is opened only for what it may see."""
     folder = open_unit(run, unit_key)
-    check_egress(folder.declared, folder.unit, read_plan(folder.run).model)
+    plan = read_plan(folder.run)
+    check_egress(folder.declared, folder.unit, plan.model)
     mine = _groups_of(folder, _lengths(folder))[part::PARTS]
     missing = [group for group in mine if not all(_cell_file(folder, number).exists() for number in group)]
     if missing:
         with timed(folder.run, unit_key, "score", part=str(part), reads_rows=folder.declared.evaluation == "charged"):
-            if read_plan(folder.run).model.most_rows:
+            if plan.model.most_rows:
                 _score_rows(folder, {cell: number for group in missing for number, cell in group.items()})
             else:
-                scorer = scorer_of(folder.run, folder.settings, METHODS[folder.unit.method].answers.wanted_of(folder.declared))
+                wanted = METHODS[folder.unit.method].answers.wanted_of(folder.declared)
                 shows = progress_writer([folder], "answering, query", f"{PART}{part}")
                 for group in missing:
-                    _score_group(folder, scorer, group, shows)
+                    _, model = asked_by(next(iter(group.values())).system)
+                    beside = next((spec for spec in plan.beside if spec.name == model), None)
+                    _score_group(folder, scorer_of(folder.run, folder.settings, wanted, beside), group, shows)
     return f"{sum(map(len, missing))} of {sum(map(len, mine))} cells now"
 
 
 def _score_group(folder: UnitFolder, scorer: Scorer, group: Group, shows: Callable[[int, int], None]) -> None:
     """All cells of a group are scored at once: they have one epsilon, and so one trust. How many public queries are answered is shown."""
-    prompts = read_prompts(folder, {cell.key for cell in group.values()})
-    texts, answers = [text for cell in group.values() for text in prompts.get(cell.key, ())], METHODS[folder.unit.method].answers
+    prompts = read_prompts(folder, {cell.prompts.key for cell in group.values()})
+    texts, answers = [text for cell in group.values() for text in prompts.get(cell.prompts.key, ())], METHODS[folder.unit.method].answers
     first, cell = next(iter(group.items()))
     if folder.declared.evaluation == "charged":
         scores = _private_scores(folder, scorer, texts, cell)
+    elif cell.epsilon is None and not isinstance(scorer, Tallying) and (known := _scored_elsewhere(folder, cell, texts)) is not None:
+        scores = known
     else:
         shows(0, len(texts))
         scores = answers.ask_cell(scorer, texts, folder.declared, cell, progress=lambda done: shows(done, len(texts)))
         if isinstance(scorer, Tallying):
             tally = scorer.tally(texts, answers.continuations_of(folder.declared))
             write_json(_cell_file(folder, first).with_suffix(".json"), tally, replace=True)
-    ends = np.cumsum([len(prompts.get(cell.key, ())) for cell in group.values()])
+    ends = np.cumsum([len(prompts.get(cell.prompts.key, ())) for cell in group.values()])
     for (number, cell), part in zip(group.items(), np.split(scores, ends[:-1]), strict=True):
         write_arrays(_cell_file(folder, number), {cell.key: part}, mode=_prompts_mode(folder))
+
+
+def _scored_elsewhere(folder: UnitFolder, cell: Cell, texts: Sequence[str]) -> np.ndarray | None:
+    """What the same model scored for the same prompts in another unit of the run: without demonstrations methods may ask alike."""
+    for unit in read_plan(folder.run).units.values():
+        other = replace(folder, unit=unit)
+        if unit.dataset == folder.unit.dataset and unit != folder.unit and (_prompts_folder(other) / PROMPTS).exists():
+            same = read_prompts(other, {cell.prompts.key}).get(cell.prompts.key) == list(texts)
+            files = _prompts_folder(other, "scored").glob("[0-9]*.npz") if same else ()
+            for scores in (read_arrays(file).get(cell.key) for file in files):
+                if scores is not None:
+                    return scores
+    return None
 
 
 def _private_scores(folder: UnitFolder, scorer: Scorer, texts: Sequence[str], cell: Cell) -> np.ndarray:
@@ -226,5 +252,5 @@ def _score_rows(folder: UnitFolder, numbers: Mapping[Cell, int]) -> None:
 
 def read_scores(folder: UnitFolder) -> dict[Cell, np.ndarray]:
     """Answers of the model by cell, in the order of the prompts: scores of shape (prompts, labels), or texts."""
-    known, files = _cells(folder), sorted(_prompts_folder(folder, "scored").glob("[0-9]*.npz"))
+    known, files = _cells(folder, read_plan(folder.run).beside), sorted(_prompts_folder(folder, "scored").glob("[0-9]*.npz"))
     return {known[key]: table for file in files for key, table in read_arrays(file).items()}

@@ -10,8 +10,8 @@ from dpicl.contract.base import TODAY
 from dpicl.report import words
 from dpicl.report.compare.sides import Side
 from dpicl.report.load import Manifest, Run
+from dpicl.report.opening import paid
 from dpicl.report.sentences import named
-from dpicl.report.story import paid
 from dpicl.report.tables import is_queried
 
 ASKING = ("score", "consult", "generate")

@@ -23,6 +23,7 @@ from dpicl.contract.sources import Remote
 from dpicl.errors import DataError, SourceError
 from dpicl.files.bounded import below
 from dpicl.files.objects import SCHEME, Stored, store_settings
+from dpicl.files.shipped import checked
 from dpicl.files.visit import BaseUrls, FetchLimits, Progress, Visit
 from dpicl.installed import extra_of
 from dpicl.tabular.reading.asked import Check
@@ -32,6 +33,8 @@ from dpicl.tabular.reading.parse import typed_table
 from dpicl.tabular.reading.read import SUFFIXES, canonical_order, no_rows, read_table, rows_digest
 from dpicl.tabular.reading.survey import BATCH_ROWS, folder_files, survey
 
+_SHIPPED = {"e23f549587e40b6fb1a04c430b12563a7007e335ec6f32464e1ee34657e11004": "diabetes.csv"}
+"""Public rows that come with dpicl, by the digest that a contract states of them (`content_sha256`)."""
 _BUNDLED_COLUMNS = (
     *("mean_radius", "mean_texture", "mean_perimeter", "mean_area", "mean_smoothness"),
     *("mean_compactness", "mean_concavity", "mean_concave_points", "mean_symmetry", "mean_fractal_dimension"),
@@ -117,7 +120,8 @@ def _address(contract: Contract) -> str | None:
 
 
 def locate(contract: Contract, *, data_folder: Path | None, cache_folder: Path) -> Path | None:
-    """The local file, of a public table whose rows are compared with any ending that can be read; else the cached download, else nothing.
+    """The local file, of a public table whose rows are compared with any ending that can be read; else the cached download, or what comes
+    with dpicl; else nothing.
     Raises SourceError: the file's path leads out of the data folder.
     """
     paths = [cached_file(contract, cache_folder)]
@@ -125,7 +129,12 @@ def locate(contract: Contract, *, data_folder: Path | None, cache_folder: Path) 
         stem = next((file.removesuffix(suffix) for suffix in SUFFIXES if file.endswith(suffix)), file)
         forms = (file, *(f"{stem}{suffix}" for suffix in SUFFIXES if contract.source.content_sha256 and contract.privacy.budget.benchmark))
         paths = [*(below(data_folder, form, contract.name) for form in forms), *paths]
-    return next((path for path in paths if path.exists()), None)
+    return next((path for path in paths if path.exists()), None) or _shipped(contract)
+
+
+def _shipped(contract: Contract) -> Path | None:
+    name = _SHIPPED.get(contract.source.content_sha256 or "")
+    return None if name is None else checked(f"tabular/reading/shipped/{name}", Path(__file__).with_name("shipped") / name)
 
 
 def cached_file(contract: Contract, cache_folder: Path) -> Path:

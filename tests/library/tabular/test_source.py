@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import dpicl
 from dpicl.contract import load_contract
 from dpicl.errors import SourceError
 from dpicl.tabular.reading.checks import violations
@@ -115,6 +116,22 @@ def test_local_rows_need_no_http_client() -> None:
     ]
     done = subprocess.run([sys.executable, "-c", "; ".join(lines)], capture_output=True, text=True, cwd=ROOT, check=False)
     assert done.stderr.strip().endswith("fetching: httpx is not installed; type `pip install 'dpicl[endpoint]'`")
+
+
+def test_the_rows_of_the_demo_are_here_and_a_file_of_that_name_comes_first(tmp_path: Path) -> None:
+    contract = load_contract(ROOT / "data_contracts" / "diabetes.yaml")
+    table = load_source(contract, data_folder=None, cache_folder=tmp_path)
+    assert table.num_rows == 768 and rows_digest(table) == contract.source.content_sha256
+    assert load_source(contract, data_folder=tmp_path, cache_folder=tmp_path).equals(table)
+    own = tmp_path / str(contract.source.file)
+    own.parent.mkdir()
+    lines = (Path(dpicl.__file__).parent / "tabular" / "reading" / "shipped" / "diabetes.csv").read_text("utf-8").splitlines()
+    own.write_text("\n".join([*lines[:-1], ""]), "utf-8")
+    with pytest.raises(SourceError, match="diabetes: diabetes.csv: the rows have content_sha256"):
+        load_source(contract, data_folder=tmp_path, cache_folder=tmp_path)
+    other = contract.model_copy(update={"source": contract.source.model_copy(update={"content_sha256": "0" * 64})})
+    with pytest.raises(SourceError, match="no rows at hand"):
+        load_source(other, data_folder=None, cache_folder=tmp_path)
 
 
 @pytest.mark.parametrize("path", CONTRACT_FILES, ids=lambda path: path.stem)

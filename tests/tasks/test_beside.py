@@ -1,0 +1,127 @@
+"""Models that are asked beside a run's own: the very same prompts, rows of their own in results and report, and nothing else changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from dpicl.engine.artefacts import PROMPTS
+from dpicl.engine.execute import InProcess, run_units
+from dpicl.engine.files import read_arrays, read_json, write_arrays
+from dpicl.engine.stages.score import parts_to_score, score
+from dpicl.errors import ModelRefusedError
+from dpicl.methods.common import ZERO_SHOT
+from dpicl.report.load import load_run
+from dpicl.report.stages import report_steps
+from dpicl.report.story import story
+from tests.harness import Place, install, install_texts, letters, new_place, rows, shop, shop_rows
+from tests.library.text_contracts import lines, records
+from tests.tasks.stages import make_plan
+
+GRID = {"datasets": ["shop"], "seeds": [0], "epsilons": ["1", "5"], "shots": [2], "draws": 1, "model": "fake"}
+METHODS = ["aim_tabicl", "gdp_tabicl"]
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[Place]:
+    place = new_place(tmp_path / "place")
+    install(place, shop(), shop_rows(200))
+    with place.entered():
+        yield place
+
+
+def _done(run_id: str, **changes: Any) -> Path:
+    run = make_plan("demo", {**GRID, "methods": METHODS, **changes}, run_id)
+    run_units(run, InProcess(), report_steps(run))
+    return run
+
+
+def _numbers(run: Path, model: str = "") -> dict[tuple[str, ...], str]:
+    """Accuracy of what needs a model, by everything that names it but the model."""
+    asked = [row for row in rows(run / "results.csv") if row["system"].partition("-")[0].partition("@")[0] in ("icl", "zero")]
+    named = [row for row in asked if row["system"].partition("@")[2] == model]
+    return {(row["method"], row["system"].partition("@")[0], row["epsilon"], row["shots"]): row["accuracy"] for row in named}
+
+
+def test_a_model_beside_answers_as_if_it_were_alone_and_changes_nothing_else(here: Place) -> None:
+    both, alone, other = _done("both", beside=["tiny", "fake"]), _done("alone"), _done("other", model="tiny")
+    assert _numbers(both) == _numbers(alone) and _numbers(both, "tiny") == _numbers(other) and len(_numbers(both, "tiny")) == 6
+    assert [row for row in rows(both / "results.csv") if "@" not in row["system"]] == rows(alone / "results.csv")
+    for name in ("plan.json", "manifest.json"):
+        assert "beside" not in read_json(alone / name), "plans without the key are what they were"
+    assert "beside" not in read_json(alone / "plan.json")["pipeline"]
+    assert [one["name"] for one in read_json(both / "manifest.json")["beside"]] == ["tiny"]
+    assert (both / "units" / "aim_tabicl__shop__seed0" / PROMPTS).read_bytes() == (
+        alone / "units" / "aim_tabicl__shop__seed0" / PROMPTS
+    ).read_bytes()
+
+
+def test_a_report_and_the_last_lines_begin_with_the_answer_then_picture_prompts_and_cost(here: Place) -> None:
+    run = _done("both", beside=["tiny"])
+    page, told = (run / "report.html").read_text(), story(load_run(run))
+    begun = [
+        "What AIM-TabICL releases of shop at ε = 1 ".replace(" = ", "\u00a0=\u00a0"),
+        "<svg",
+        "The first queries, with 2 demonstrations",
+        "Charged: ",
+    ]
+    places = [page.index(text) for text in begun]
+    assert places == sorted(places) and places[-1] < page.index('<section id="')
+    sentence = next(line for line in told if line.startswith("What AIM-TabICL releases of shop at ε = 1 "))
+    for (method, system, epsilon, _), accuracy in {**_numbers(run), **_numbers(run, "tiny")}.items():
+        if (method, system, epsilon) == ("aim_tabicl", "icl", "1.0"):
+            assert f"{float(accuracy):.3f} against" in sentence
+    assert all(name in sentence for name in ("fake (", "tiny (", "logistic regression ("))
+    order = [told.index(sentence)] + [
+        next(i for i, line in enumerate(told) if text in line) for text in ("│ without private", "the truth is", "charged: ")
+    ]
+    assert order == sorted(order)
+    assert (
+        "in-context, tiny, k = 2" in page and "Rows that name tiny are answers to the same prompts, the others are those of fake." in page
+    )
+
+
+def test_what_two_methods_ask_alike_without_demonstrations_is_asked_once(here: Place) -> None:
+    run = make_plan("demo", {**GRID, "methods": METHODS, "beside": ["tiny"]}, "once")
+    run_units(run, InProcess(), report_steps(run))
+    first, second = (run / "units" / f"{method}__shop__seed0" for method in METHODS)
+    planted = {}
+    for file in sorted((first / "scored").glob("*.npz")):
+        stored = read_arrays(file)
+        for key in {ZERO_SHOT.key, ZERO_SHOT.answered_by("tiny").key} & stored.keys():
+            planted[key] = np.full_like(stored[key], -7.0)
+            file.unlink()
+            write_arrays(file, {key: planted[key]}, mode=0o644)
+    assert len(planted) == 2
+    for path in (second / "scored").glob("*.npz"):
+        path.unlink()
+    for part in parts_to_score(str(run), second.name):
+        score(str(run), second.name, part)
+    stored = {key: table for file in (second / "scored").glob("*.npz") for key, table in read_arrays(file).items()}
+    assert all((stored[key] == planted[key]).all() for key in planted), "taken over from the other unit"
+    assert not any((table == -7.0).any() for key, table in stored.items() if key not in planted), "and nothing else is"
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        (
+            {"datasets": ["postcards"], "methods": ["few_shot_generation"]},
+            "`beside: .tiny.` asks further models what few_shot_generation asks; expected",
+        ),
+        ({"beside": ["rows"]}, "one of kind tabular reads none; expected language models"),
+    ],
+)
+def test_what_cannot_be_asked_alike_is_refused_before_a_row_is_read(here: Place, changes: dict[str, Any], expected: str) -> None:
+    install_texts(here, letters("postcards"), lines(records(40)), lines(records(4)))
+    content = yaml.safe_load((here.root / "pipelines.yaml").read_text())
+    content["models"]["rows"] = {"kind": "tabular", "id": "model.ckpt"}
+    (here.root / "pipelines.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
+    with pytest.raises(ModelRefusedError, match=expected):
+        make_plan("demo", {**GRID, "methods": METHODS, "beside": ["tiny"], **changes}, "refused")
+    assert not here.run("refused").exists()
