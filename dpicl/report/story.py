@@ -28,6 +28,7 @@ def story(run: Run) -> list[str]:
     came = [_came(part, metrics[part.index[0]], of_part(gains, part), draws) for part in parts(run.results)]
     more = [f"and {len(came) - MOST} more in the report"] if len(came) > MOST else []
     return [
+        *first_lines(run, every),
         *smaller(run.manifest),
         *_counted(run),
         *came[:MOST],
@@ -35,7 +36,6 @@ def story(run: Run) -> list[str]:
         *formed(run.forms),
         *_meaning(run),
         *asked(run.manifest),
-        *first_lines(run, every),
         *cost(run),
     ]
 

@@ -105,7 +105,7 @@ def test_a_run_says_first_that_the_model_answers_alike_and_how_it_was_asked(plac
         f"zero-shot on shop: the model answers ‘Yes’ to {count} of {count} queries, whatever it is asked",
         f"GDP-TabICL on shop: the model answers ‘Yes’ to {2 * count} of {2 * count} queries, whatever it is asked",
     ]
-    assert count >= 10 and story(loaded)[:2] == sentences
+    assert count >= 10 and story(loaded)[0].startswith("What GDP-TabICL releases of shop ") and story(loaded)[1:3] == sentences
     assert "One answer to everything." in report.split("\n## ")[0] and sentences[0] in report.split("\n## ")[0]
     assert sentences[0] in str(overview(loaded, "").opening[0])
     told = [line for line in story(loaded) if " is asked by " in line]

@@ -18,8 +18,9 @@ REPLACED = 100 / (1 + 99 * math.exp(-2 * math.log(1 + (math.exp(1) - 1) / 2)))
 def test_a_run_ends_with_its_story(place: Place) -> None:
     done = place.dpicl("run", "demo", *SMALL_OPTIONS, "--executor", "pool", "--run-id", "told", timeout=300)
     assert done.returncode == 0, done.stderr
-    (report, _, charged, promised, protected), lines = done.stdout.splitlines()[:-6:-1], done.stdout.splitlines()
-    local, central, random = lines[:3]
+    lines = done.stdout.splitlines()
+    report, took, charged, promised, protected, random, central, local = lines[:-9:-1]
+    assert lines[1].startswith("What LDP-TabICL releases of breast_cancer at ε = 1 ") and took.startswith("took: ")
     assert protected == "protected: one client (replace-one) of breast_cancer; one row (add-or-remove-one) of breast_cancer"
     assert promised == "promised: by one release, a suspicion of 1 % about any of them becomes at most 2.67 % at ε = 1"
     with (place.run("told") / "results.csv").open() as file:
@@ -30,7 +31,7 @@ def test_a_run_ends_with_its_story(place: Place) -> None:
     at = {(row["system"], row["epsilon"]): float(row["accuracy"]) for row in rows if row["shots"] in ("2", "")}
     assert central == (
         f"GDP-TabICL on breast_cancer: accuracy {at['icl', '1.0']:.3f} at ε = 1; {at['icl', 'inf']:.3f} without privacy; "
-        f"{mean(value for (system, _), value in at.items() if system == 'majority'):.3f} by always answering the majority label, "
+        f"{mean(value for (system, _), value in at.items() if system == 'majority'):.3f} by always answering the majority label; "
         f"{without:.3f} by answers without demonstrations; better by more than noise from no ε on; logistic regression on the rows, diffprivlib's noise {at['lr', '1.0']:.3f} at ε = 1"
     )
     assert local.startswith("LDP-TabICL on breast_cancer: accuracy ")

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from dpicl.contract import Contract
 from dpicl.engine.pipelines import Pipeline, Pipelines, find_pipeline, load_pipelines, override, units_of
 from dpicl.errors import DeclarationError, ParameterError
+from dpicl.lm.local.gguf_file import PACKAGED
 from dpicl.methods import Options
 from dpicl.pipeline import Cell, parse_epsilon
 from tests.library.examples import ROOT
@@ -245,5 +246,5 @@ def test_shipped_pipelines_name_shipped_contracts_models_and_numbers_of_shots(co
     for name, pipeline in shipped.pipelines.items():
         known = set(TEXT_CONTRACTS if set() < set(pipeline.methods) <= {"few_shot_generation", "dp_icl"} else contracts)
         assert set(pipeline.datasets) <= known, name
-        assert pipeline.model in shipped.models, name
+        assert {pipeline.model, *pipeline.beside} <= {*shipped.models, *PACKAGED}, name
         assert all(set(pipeline.shots) <= set(contracts[dataset].shots) for dataset in pipeline.datasets if dataset in contracts), name

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from dpicl.errors import ModelError, ModelRefusedError
 from dpicl.lm import HashScorer, ModelSpec, open_scorer, resolve_model
+from dpicl.lm.local.tiny import build_tiny_model
 
 CORPUS = ["Does this person earn more? Yes or No? Answer: No"]
 REGISTRY = {
@@ -102,7 +103,14 @@ def test_threads_share_one_open_model(tmp_path: Path) -> None:
 def test_another_model_replaces_the_open_one(tmp_path: Path) -> None:
     first = open_scorer(REGISTRY["tiny"], models_folder=tmp_path, corpus=CORPUS)
     open_scorer(REGISTRY["fake"], models_folder=tmp_path, corpus=CORPUS)
-    assert open_scorer(REGISTRY["tiny"], models_folder=tmp_path, corpus=CORPUS) is not first
+    assert open_scorer(REGISTRY["tiny"], models_folder=tmp_path, corpus=CORPUS) is first, (
+        "of a few megabytes, beside which another one has room"
+    )
+    folder = ModelSpec(name="folder", kind="transformers", id=str(build_tiny_model(tmp_path, CORPUS)))
+    large = open_scorer(folder, models_folder=tmp_path, corpus=CORPUS)
+    open_scorer(folder.model_copy(update={"name": "another"}), models_folder=tmp_path, corpus=CORPUS)
+    assert open_scorer(folder, models_folder=tmp_path, corpus=CORPUS) is not large
+    assert open_scorer(REGISTRY["tiny"], models_folder=tmp_path, corpus=CORPUS) is first
 
 
 def test_a_model_folder_that_vanished_is_an_error(tmp_path: Path) -> None:
