@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -55,8 +54,10 @@ def probe(run: str) -> str:
     labelled = [name for name, contract in declared.items() if not isinstance(contract, Contract) or contract.label is not None]
     units = [unit for unit in units if unit.dataset in labelled]  # of other rows no model is ever asked
     # one model is open at a time, and rows are read first: so the model that reads them is opened last
+    alike = {(unit.dataset, METHODS[unit.method].answers, _longest(unit, declared[unit.dataset])): unit for unit in units}
+    asking = units if plan.model.most_rows else list(alike.values())  # methods whose prompts look alike ask the same questions
     descriptions = [
-        _check_answers(folder, spec, unit, declared[unit.dataset], settings) for spec in (*plan.beside, plan.model) for unit in units
+        _check_answers(folder, spec, unit, declared[unit.dataset], settings) for spec in (*plan.beside, plan.model) for unit in asking
     ]
     for unit in units:
         contract = declared[unit.dataset]
@@ -94,22 +95,21 @@ def _check_answers(run: Path, spec: ModelSpec, unit: Unit, contract: Declared, s
     alone, together = np.concatenate([ask([prompt]) for prompt in prompts]), ask(prompts)
     if answers.continuations_of(contract):
         check_scores(scorer.description, alone, together, tolerance=tolerance)
-    _check_longest(unit, contract, prompts[0], ask)
+    if demonstrations := _longest(unit, contract):
+        try:
+            ask([prompt(demonstrations, prompts[0])])
+        except TooLongError as error:
+            raise TooLongError(f"{contract.name}, prompts of {max(unit.shots)} shots: {error}") from None
     return scorer.description
 
 
-def _check_longest(unit: Unit, contract: Declared, query: str, ask: Callable[[list[str]], object]) -> None:
-    """Ask with the longest demonstrations that a contract allows, one of them in the place of a query's values.
-    Raises TooLongError: they do not fit the model's context.
-    """
+def _longest(unit: Unit, contract: Declared) -> tuple[str, ...]:
+    """The longest demonstrations that a contract allows, one of them in the place of a query's values; none of texts."""
     method = METHODS[unit.method]
     if not isinstance(method, TabularMethod) or not isinstance(contract, Contract) or contract.evaluation == "none":
-        return
-    if text := method.longest_demonstration(contract, unit):
-        try:
-            ask([prompt([text] * (max(unit.shots) + 1), query)])
-        except TooLongError as error:
-            raise TooLongError(f"{contract.name}, prompts of {max(unit.shots)} shots: {error}") from None
+        return ()
+    text = method.longest_demonstration(contract, unit)
+    return (text,) * (max(unit.shots) + 1) if text else ()
 
 
 def check_reading(run: Path, plan: Plan, unit: Unit, contract: TextContract, settings: Settings) -> ModelDescription:
