@@ -1,7 +1,7 @@
 """Commands of the pages beside docs, which are many: each is typed by another test, or it is said why by none."""
 
-OUTSIDE = {"../README.md", "../CONTRIBUTING.md", "methods.md"}
-"""Pages that name commands one by one."""
+OUTSIDE = {"../README.md", "../CONTRIBUTING.md", "methods.md", "real-model.md"}
+"""Pages that name commands one by one; those of real-model.md take hours: test_running_time.py and test_real_model.py run them in small."""
 AS_THEY_STAND = {"how-to/cluster.md", "how-to/schedule.md", "how-to/watch.md"}
 """Pages whose commands stay up, or need several hosts: test_typed.py types them in terminals."""
 
