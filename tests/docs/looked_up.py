@@ -21,6 +21,7 @@ TYPED = {
 NOT_TYPED = {
     "dpicl run few-shot-table": "needs data sets and a GPU",
     "dpicl run dp-icl-": "needs data sets and a GPU",
+    "dpicl run real-": "take three hours each",
     "dpicl run private-table --datasets <name>": "needs the reader's table; own-table.md is followed",
     "dpicl plan": "takes half a minute; choose-a-method.md is followed",
 }

@@ -136,7 +136,7 @@ NOISE = [{"method": "dp_icl", "epsilon": 1.0, "here": "sigma 3.2", "published": 
 SMALLER = {"smaller_than_published": [{"dataset": "sst2", "slice": "few", "here": 700, "published": 40_000, "noise": NOISE}]}
 
 
-def test_a_slice_is_another_experiment_and_the_first_thing_that_is_said(tmp_path):
+def test_a_slice_is_another_experiment_and_the_first_thing_that_is_said_after_the_answer(tmp_path):
     folder = write_run(tmp_path, results=label_rows(), **({"options": OPTIONS} | SMALLER))
     html, markdown = built(folder)
     sentence = (
@@ -144,7 +144,7 @@ def test_a_slice_is_another_experiment_and_the_first_thing_that_is_said(tmp_path
         "sigma 3.2, on the published set sigma 0.61. A paper's numbers are for the published set."
     )
     assert sentence in markdown and markdown.index(sentence) < markdown.index("DP-ICL on sst2")
-    assert "Another experiment than the published one." in html and story(load_run(folder))[0] == sentence
+    assert "Another experiment than the published one." in html and story(load_run(folder))[1] == sentence
     assert "On sst2 the paper had more texts, and less noise at the same ε." in section(markdown, "Accuracy")
 
 
